@@ -1,0 +1,1 @@
+"""Train classifiers with differential privacy and certified group fairness."""

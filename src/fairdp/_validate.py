@@ -1,0 +1,47 @@
+"""One-line checks whose messages name the parameter, the rule, the value and the remedy."""
+
+import math
+from collections.abc import Collection
+
+
+def positive(**values: float) -> None:
+    """Every value is a positive number; infinity counts."""
+    for name, value in values.items():
+        if not (isinstance(value, (int, float)) and value > 0):
+            raise ValueError(f"{name} must be positive, got {value!r}.")
+
+
+def positive_integer(**values: int) -> None:
+    """Every value is a whole number of at least one."""
+    for name, value in values.items():
+        if isinstance(value, bool) or value != int(value) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def finite_positive(**values: float) -> None:
+    """Every value is a positive finite number."""
+    positive(**values)
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be finite, got {value!r}.")
+
+
+def in_unit_interval(**values: float) -> None:
+    """Every value lies strictly between zero and one."""
+    for name, value in values.items():
+        if not (isinstance(value, (int, float)) and 0 < value < 1):
+            raise ValueError(f"{name} must be in (0, 1), got {value!r}.")
+
+
+def sample_rate(**values: float) -> None:
+    """Every value is a probability above zero; one means every record at every step."""
+    for name, value in values.items():
+        if not (isinstance(value, (int, float)) and 0 < value <= 1):
+            raise ValueError(f"{name} must be in (0, 1], got {value!r}. Did you pass a batch size?")
+
+
+def one_of(choices: Collection[str], **values: str) -> None:
+    """Every value is one of the choices."""
+    for name, value in values.items():
+        if value not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(sorted(choices))}; got {value!r}.")

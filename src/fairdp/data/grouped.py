@@ -1,0 +1,61 @@
+"""Records, labels and protected groups, checked once and passed on as one thing."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedData:
+    """Features, binary labels and group codes of the same records.
+
+    Printing it shows shapes only: what it holds is private.
+
+    Parameters
+    ----------
+    X
+        Features, shape (n_samples, n_features) or (n_samples, channels, height, width), float32.
+    y
+        Labels, 0 or 1, shape (n_samples,).
+    groups
+        Group codes 0 … K − 1, shape (n_samples,).
+    group_names
+        One public name for each code. A declared group may be empty here; training refuses it.
+    """
+
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    group_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.X) == len(self.y) == len(self.groups):
+            lengths = f"{len(self.X)}, {len(self.y)} and {len(self.groups)}"
+            raise ValueError(f"X, y and groups must have one entry per record, got {lengths}.")
+        if not np.isin(self.y, (0, 1)).all():
+            raise ValueError("y must hold only 0 and 1.")
+        if len(self.groups) and not (0 <= self.groups.min() and self.groups.max() < len(self.group_names)):
+            raise ValueError(f"groups must hold codes from 0 to {len(self.group_names) - 1}.")
+
+    @property
+    def n_samples(self) -> int:
+        """Number of records, n."""
+        return len(self.y)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of declared groups, K."""
+        return len(self.group_names)
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """Records of each group, n_k, shape (n_groups,)."""
+        return np.bincount(self.groups, minlength=self.n_groups)
+
+    def take(self, indices: NDArray[np.int64]) -> "GroupedData":
+        """The records at these positions, with the same declared groups."""
+        return GroupedData(self.X[indices], self.y[indices], self.groups[indices], self.group_names)
+
+    def __repr__(self) -> str:
+        return f"GroupedData(X: {self.X.shape}, groups: {self.n_groups})"
