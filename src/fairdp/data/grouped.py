@@ -35,7 +35,7 @@ class GroupedData:
             raise ValueError(f"X, y and groups must have one entry per record, got {lengths}.")
         if not np.isin(self.y, (0, 1)).all():
             raise ValueError("y must hold only 0 and 1.")
-        if len(self.groups) and not (0 <= self.groups.min() and self.groups.max() < len(self.group_names)):
+        if len(self.groups) and not (self.groups.min() >= 0 and self.groups.max() < len(self.group_names)):
             raise ValueError(f"groups must hold codes from 0 to {len(self.group_names) - 1}.")
 
     @property

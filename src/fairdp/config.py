@@ -1,0 +1,99 @@
+"""The numbers of a training run, with defaults for each kind of model."""
+
+import math
+from dataclasses import dataclass
+
+from fairdp import _validate
+
+MODELS = ("logistic", "mlp", "cnn")
+OPTIMIZERS = ("adam", "sgd", "adam_then_sgd")
+SCHEDULES = ("piecewise", "inverse_sqrt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Which extractor stands before the linear head."""
+
+    kind: str
+    hidden: tuple[int, ...] = (32,)
+    activation: str = "relu"
+    normalize_embedding: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.one_of((*MODELS, "custom"), model=self.kind)
+        _validate.one_of(("relu", "tanh"), activation=self.activation)
+        for size in self.hidden:
+            _validate.positive_integer(hidden=size)
+        if self.kind == "mlp" and not self.hidden:
+            raise ValueError("hidden must name at least one layer size, got (). For none use model='logistic'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    r"""How a run is sampled, clipped and optimised.
+
+    Parameters
+    ----------
+    sample_rate
+        Chance of a record to be in a batch, :math:`q`.
+    n_steps
+        Number of steps, :math:`T`.
+    clip_norm
+        Bound on a record's gradient, :math:`C`.
+    learning_rates
+        Step sizes :math:`\eta`, each used for an equal part of the run; the paper uses (.007, .005).
+    schedule
+        ``"piecewise"``, or ``"inverse_sqrt"``: :math:`\eta_1 K / \sqrt{t (1 + K \sigma^2 C^2)}`, the decay of
+        Theorem 4 with its constants folded into the first learning rate.
+    optimizer
+        ``"adam"``, ``"sgd"``, or ``"adam_then_sgd"``: Adam until the last tenth of the run, then SGD, so that the last
+        steps move the head by a Gaussian.
+    sgd_learning_rate
+        Step size of SGD after the hand-over and in the last step that makes the ensemble.
+    weight_bound
+        Bound on the norm of the head, :math:`M`.
+    n_members
+        Heads of the ensemble, :math:`N`.
+    noise_allocation
+        ``"per_group"`` (the paper) or ``"average"``; see `Recipe`.
+    max_physical_batch_size
+        Records per forward pass: memory against speed, no effect on the result.
+    """
+
+    sample_rate: float
+    n_steps: int
+    clip_norm: float
+    learning_rates: tuple[float, ...]
+    schedule: str = "piecewise"
+    optimizer: str = "adam"
+    momentum: float = 0.0
+    sgd_learning_rate: float = 0.005
+    weight_bound: float = 1.0
+    n_members: int = 10
+    noise_allocation: str = "per_group"
+    max_physical_batch_size: int = 4096
+
+    def __post_init__(self) -> None:
+        _validate.sample_rate(sample_rate=self.sample_rate)
+        _validate.positive_integer(
+            n_steps=self.n_steps, n_members=self.n_members, max_physical_batch_size=self.max_physical_batch_size
+        )
+        _validate.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
+        for rate in (*self.learning_rates, self.sgd_learning_rate):
+            _validate.finite_positive(learning_rate=rate)
+        if not self.learning_rates:
+            raise ValueError("learning_rate must hold at least one value, got ().")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}.")
+        _validate.one_of(OPTIMIZERS, optimizer=self.optimizer)
+        _validate.one_of(SCHEDULES, schedule=self.schedule)
+        _validate.one_of(("per_group", "average"), noise_allocation=self.noise_allocation)
+
+    def learning_rate(self, step: int, *, n_groups: int, noise_multiplier: float) -> float:
+        """Step size at a step counted from zero."""
+        if self.schedule == "piecewise":
+            part = min(step * len(self.learning_rates) // self.n_steps, len(self.learning_rates) - 1)
+            return self.learning_rates[part]
+        clip = self.clip_norm if math.isfinite(self.clip_norm) else 1.0
+        decay = math.sqrt((step + 1) * (1 + n_groups * (noise_multiplier * clip) ** 2))
+        return self.learning_rates[0] * n_groups / decay

@@ -1,0 +1,208 @@
+"""Kinds of input column, each declared in public and encoded row by row into numbers in [0, 1]."""
+
+import datetime
+import itertools
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairdp import _validate
+
+MISSING = "?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric:
+    """A number with public bounds: clipped to them, then scaled to [0, 1]. Dates count in days.
+
+    Parameters
+    ----------
+    name
+        Column of the table.
+    low, high
+        Public bounds. They must not be read from private data.
+    transform
+        ``"linear"``, or ``"signed_log"`` for sign(v) log(1 + abs(v)) of value and bounds before the scaling.
+    missing
+        ``"error"``, or ``"indicator"``: a missing value is encoded as 1/2 with a second feature set to 1.
+    """
+
+    name: str
+    low: float
+    high: float
+    transform: str = "linear"
+    missing: str = "error"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            bounds = f"low={self.low!r} and high={self.high!r}"
+            raise ValueError(f"column {self.name!r} needs finite bounds with low < high, got {bounds}.")
+        _validate.one_of(("linear", "signed_log"), transform=self.transform)
+        _validate.one_of(("error", "indicator"), missing=self.missing)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One name, and a second for the indicator of a missing value."""
+        return (self.name, f"{self.name}={MISSING}") if self.missing == "indicator" else (self.name,)
+
+    def encode(self, values: pd.Series) -> NDArray[np.float32]:
+        """Scaled values, shape (n_samples, 1 or 2)."""
+        numbers = numbers_of(values)
+        absent = np.isnan(numbers)
+        if self.missing == "error":
+            _refuse_missing(self.name, absent, remedy="declare missing: indicator")
+        low, high = self._transformed(np.array([self.low, self.high]))
+        scaled = (self._transformed(np.clip(numbers, self.low, self.high)) - low) / (high - low)
+        features = np.column_stack([np.where(absent, 0.5, scaled), absent])
+        return features[:, : len(self.feature_names)].astype(np.float32)
+
+    def _transformed(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sign(numbers) * np.log1p(np.abs(numbers)) if self.transform == "signed_log" else numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical:
+    """One feature for each declared category. A missing value is the category ``?`` if that is declared."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.categories or len(set(self.categories)) != len(self.categories):
+            raise ValueError(f"column {self.name!r} needs distinct categories, got {list(self.categories)}.")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """``name=category`` for each category."""
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+    def encode(self, values: pd.Series) -> NDArray[np.float32]:
+        """One-hot rows, shape (n_samples, n_categories)."""
+        return np.eye(len(self.categories), dtype=np.float32)[category_codes(values, self.name, self.categories)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binned:
+    """A number reduced to the bin it falls in: bin i holds edges[i − 1] ≤ value < edges[i]."""
+
+    name: str
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.edges or any(a >= b for a, b in itertools.pairwise(self.edges)):
+            raise ValueError(f"column {self.name!r} needs increasing edges, got {list(self.edges)}.")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The interval of each bin."""
+        limits = ["-inf", *(f"{edge:g}" for edge in self.edges), "inf"]
+        return tuple(f"{self.name} in [{a}, {b})" for a, b in itertools.pairwise(limits))
+
+    def encode(self, values: pd.Series) -> NDArray[np.float32]:
+        """One-hot rows, shape (n_samples, n_edges + 1)."""
+        numbers = numbers_of(values)
+        _refuse_missing(self.name, np.isnan(numbers), remedy="fill the row or leave it out")
+        return np.eye(len(self.edges) + 1, dtype=np.float32)[np.searchsorted(self.edges, numbers, side="right")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherThan:
+    """One feature: 0 where the column holds this value, 1 where it holds any other."""
+
+    name: str
+    value: str
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """``name!=value``."""
+        return (f"{self.name}!={self.value}",)
+
+    def encode(self, values: pd.Series) -> NDArray[np.float32]:
+        """Indicator, shape (n_samples, 1)."""
+        codes, uniques = _factorized(values)
+        _refuse_missing(self.name, codes < 0, remedy="fill the row or leave it out")
+        differs = np.array([text_of(unique) != self.value for unique in uniques], dtype=np.float32)
+        return differs[codes][:, None]
+
+
+Column = Numeric | Categorical | Binned | OtherThan
+
+
+def text_of(value: object) -> str:
+    """The text under which a value is declared and compared, the same whatever type a file reader chose.
+
+    >>> [text_of(value) for value in (1, 1.0, "1", True, "White ")]
+    ['1', '1', '1', 'True', 'White']
+    """
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def category_codes(values: pd.Series, name: str, categories: tuple[str, ...]) -> NDArray[np.int64]:
+    """Position of each row's value among the declared categories, shape (n_samples,)."""
+    codes, uniques = _factorized(values)
+    texts = [text_of(unique) for unique in uniques]
+    position = {category: i for i, category in enumerate(categories)}
+    for text in texts:
+        if text not in position:
+            remedy = "declare it or correct the row"
+            raise ValueError(f"column {name!r} holds {text!r}, which the schema does not declare; {remedy}.")
+    if MISSING not in position:
+        _refuse_missing(name, codes < 0, remedy=f"declare the category {MISSING!r} or fill the row")
+    # Code −1 marks a missing value: it picks the last entry.
+    return np.array([*(position[text] for text in texts), position.get(MISSING, -1)], dtype=np.int64)[codes]
+
+
+def numbers_of(values: pd.Series) -> NDArray[np.float64]:
+    """The column as floats with NaN for missing; dates become days since 1970-01-01."""
+    if pd.api.types.is_datetime64_any_dtype(values):
+        return _days(values)
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    # Each value is a number or a date by itself: what one row means must not depend on the others.
+    other = np.isnan(numbers) & values.notna().to_numpy(dtype=bool)
+    if other.any():
+        rest = values[other]
+        days = _days(dates_of(rest))
+        if np.isnan(days).any():
+            wrong = rest[np.isnan(days)].iloc[0]
+            raise ValueError(f"column {values.name!r} holds {wrong!r}, which is not a number; correct it.")
+        # Conversion may have handed out a view of the table.
+        numbers = numbers.copy()
+        numbers[other] = days
+    return numbers
+
+
+def dates_of(values: pd.Series) -> pd.Series:
+    """Values read as ISO 8601 dates, missing where they are none."""
+    texts = values.map(text_of, na_action="ignore")
+    return pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+
+
+def days_of(date: datetime.date) -> float:
+    """Days from 1970-01-01 to a date."""
+    return float((datetime.date(date.year, date.month, date.day) - datetime.date(1970, 1, 1)).days)
+
+
+def _days(dates: pd.Series) -> NDArray[np.float64]:
+    since = pd.to_datetime(dates, utc=True) - pd.Timestamp(0, tz="UTC")
+    return np.asarray(since / pd.Timedelta(days=1), dtype=np.float64)
+
+
+def _factorized(values: pd.Series) -> tuple[NDArray[np.int64], list[Hashable]]:
+    """Codes and distinct values; code −1 is a missing value."""
+    try:
+        codes, uniques = pd.factorize(values)
+    except TypeError:
+        raise ValueError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
+    return codes.astype(np.int64), list(uniques)
+
+
+def _refuse_missing(name: str, absent: NDArray[np.bool_], *, remedy: str) -> None:
+    if absent.any():
+        first = int(np.flatnonzero(absent)[0]) + 1
+        raise ValueError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")

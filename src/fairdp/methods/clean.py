@@ -1,0 +1,13 @@
+"""Training without privacy, on the same batches as the private methods."""
+
+import math
+from dataclasses import replace
+
+from fairdp.config import TrainConfig
+from fairdp.methods.dpsgd import dpsgd
+from fairdp.training.recipe import Recipe
+
+
+def clean(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
+    """DP-SGD without clipping and without noise: no guarantee, the reference for utility."""
+    return replace(dpsgd(config, group_sizes), clip_norm=math.inf, noise_allocation="none")

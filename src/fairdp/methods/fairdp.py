@@ -1,0 +1,26 @@
+"""FairDP, as the paper describes it where that is private."""
+
+from dataclasses import replace
+
+from fairdp.config import TrainConfig
+from fairdp.methods.dpsgd import dpsgd
+from fairdp.training.recipe import Recipe
+
+
+def fairdp(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
+    """FairDP, Algorithms 1 and 2, with the corrections that make its privacy claim true.
+
+    Line 4, weight clip: after the step, so that the released head obeys M too, and with the bias in the norm.
+    Lines 7–11, per group: Poisson sample, clip, noise; the update divides by the *expected* batch size, because the
+    realised one is private and may be zero. Line 13, aggregation: equal group weights on one shared gradient.
+    Algorithm 2 (DP-MC): each sampled record picks its micro-batch by an independent uniform draw; a contiguous
+    partition would let one record shift all the others.
+    """
+    n_groups = len(group_sizes)
+    return replace(
+        dpsgd(config, group_sizes),
+        group_weights=(1 / n_groups,) * n_groups,
+        noise_allocation=config.noise_allocation,
+        weight_bound=config.weight_bound,
+        n_members=config.n_members,
+    )

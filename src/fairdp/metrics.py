@@ -1,0 +1,144 @@
+"""Utility and group fairness of decisions, all from counts per group, label and decision."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, rankdata
+
+Counts = NDArray[np.int64]
+
+# A rate this close to 0 or 1 means that nearly everybody gets the same decision.
+_COLLAPSED = 0.01
+
+
+def decision_counts(
+    y_true: NDArray[np.int64], y_pred: NDArray[np.int64], groups: NDArray[np.int64], n_groups: int
+) -> Counts:
+    """Records per (group, label, decision), shape (n_groups, 2, 2)."""
+    cells = (groups * 2 + y_true) * 2 + y_pred
+    return np.bincount(cells, minlength=4 * n_groups).reshape(n_groups, 2, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRates:
+    """Share of positive decisions in each group: overall, and among records of either label; NaN for an empty cell."""
+
+    positive: NDArray[np.float64]
+    true_positive: NDArray[np.float64]
+    false_positive: NDArray[np.float64]
+
+
+def group_rates(counts: NDArray[np.float64] | Counts) -> GroupRates:
+    """Rates from counts of shape (…, n_groups, 2, 2)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_group = counts.sum(-2)
+        return GroupRates(
+            positive=by_group[..., 1] / by_group.sum(-1),
+            true_positive=counts[..., 1, 1] / counts[..., 1, :].sum(-1),
+            false_positive=counts[..., 0, 1] / counts[..., 0, :].sum(-1),
+        )
+
+
+def fairness_metrics(counts: NDArray[np.float64] | Counts) -> dict[str, NDArray[np.float64]]:
+    """The three gaps, the ratio of the four-fifths rule and the false-positive gap; counts may be stacked.
+
+    Equalised odds is the larger of the two conditional gaps, as in fairlearn. A gap with an empty cell is NaN, never
+    zero: no evidence is not fairness.
+    """
+    rates = group_rates(counts)
+    true_positive, false_positive = _gap(rates.true_positive), _gap(rates.false_positive)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = rates.positive.min(-1) / rates.positive.max(-1)
+    return {
+        "demographic_parity_difference": _gap(rates.positive),
+        "demographic_parity_ratio": ratio,
+        "equal_opportunity_difference": true_positive,
+        "equalized_odds_difference": np.maximum(true_positive, false_positive),
+        "false_positive_rate_difference": false_positive,
+    }
+
+
+def _gap(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    return rates.max(-1) - rates.min(-1)
+
+
+def evaluate_decisions(
+    y_true: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    group_names: tuple[str, ...],
+) -> dict[str, object]:
+    """All metrics of the decisions 1[score ≥ 0], under the names users see; NaN where there is no evidence."""
+    counts = decision_counts(y_true, (scores >= 0).astype(np.int64), groups, len(group_names))
+    positive = group_rates(counts).positive
+    return {
+        "auc": area_under_roc(y_true, scores)[0],
+        "accuracy": float(_accuracy(counts)),
+        "positive_rate": float(counts[..., 1].sum() / counts.sum()),
+        "positive_rate_by_group": {name: float(rate) for name, rate in zip(group_names, positive, strict=True)},
+        **{name: float(value) for name, value in fairness_metrics(counts).items()},
+    }
+
+
+def collapse_warning(positive_rate: float) -> str | None:
+    """What to tell a user whose model gives nearly everybody the same decision."""
+    if _COLLAPSED < positive_rate < 1 - _COLLAPSED:
+        return None
+    decision = "negative" if positive_rate < 0.5 else "positive"
+    return (
+        f"the model predicts the {decision} class for nearly everybody (positive rate {positive_rate:.4f}): "
+        "a small gap is then worth nothing."
+    )
+
+
+def confidence_intervals(
+    y_true: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    n_groups: int,
+    *,
+    confidence: float,
+    rng: np.random.Generator,
+    n_draws: int = 4000,
+) -> dict[str, tuple[float, float]]:
+    """Percentile-bootstrap intervals of the count metrics and DeLong's interval of the AUC.
+
+    Resampling records resamples the cells of the counts as one multinomial, so no record is ever copied.
+    """
+    counts = decision_counts(y_true, (scores >= 0).astype(np.int64), groups, n_groups)
+    total = int(counts.sum())
+    draws = rng.multinomial(total, counts.ravel() / total, size=n_draws).reshape(n_draws, *counts.shape)
+    sampled = {"accuracy": _accuracy(draws), "positive_rate": draws[..., 1].sum((1, 2)) / total}
+    sampled |= fairness_metrics(draws)
+    tails = ((1 - confidence) / 2, (1 + confidence) / 2)
+    intervals = {name: _quantiles(values, tails) for name, values in sampled.items()}
+    area, error = area_under_roc(y_true, scores)
+    reach = float(norm.ppf(tails[1])) * error
+    return {"auc": (max(0.0, area - reach), min(1.0, area + reach)), **intervals}
+
+
+def _quantiles(values: NDArray[np.float64], tails: tuple[float, float]) -> tuple[float, float]:
+    if np.isnan(values).all():
+        return float("nan"), float("nan")
+    low, high = np.nanquantile(values, tails)
+    return float(low), float(high)
+
+
+def _accuracy(counts: NDArray[np.float64] | Counts) -> NDArray[np.float64]:
+    by_label = counts.sum(-3)
+    return (by_label[..., 0, 0] + by_label[..., 1, 1]) / by_label.sum((-2, -1))
+
+
+def area_under_roc(y_true: NDArray[np.int64], scores: NDArray[np.float64]) -> tuple[float, float]:
+    """Area under the ROC curve and its standard error (DeLong, DeLong, Clarke-Pearson, 1988); NaN for one class."""
+    positive = y_true == 1
+    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    if not n_positive or not n_negative:
+        return float("nan"), float("nan")
+    ranks = rankdata(scores)
+    wins = (ranks[positive] - rankdata(scores[positive])) / n_negative
+    losses = (ranks[~positive] - rankdata(scores[~positive])) / n_positive
+    variance = wins.var(ddof=1) / n_positive if n_positive > 1 else 0.0
+    variance += losses.var(ddof=1) / n_negative if n_negative > 1 else 0.0
+    return float(wins.mean()), float(np.sqrt(variance))

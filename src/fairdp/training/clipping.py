@@ -1,0 +1,56 @@
+"""The one value that leaves the data at a step: a sum of clipped gradients, with how far a record can move it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairdp.training.gradients import LayerTerm
+
+# Norms are computed in single precision: clip a hair below C, so that C is a bound and not an estimate.
+_MARGIN = 1 - 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedSum:
+    """A sum over records and, for each group, how far adding or removing one of its records can move it (L2).
+
+    It is also the only value that data-parallel workers would have to add up: sums of shards add, sensitivities
+    stay.
+    """
+
+    total: Tensor
+    sensitivities: NDArray[np.float64]
+
+
+@torch.inference_mode()
+def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float, total: Tensor) -> None:
+    r"""Add :math:`\sum_i c_i g_i` to ``total``, with :math:`c_i = w_i \min(1, C / \|g_i\|)`.
+
+    Parameters
+    ----------
+    terms
+        The gradients of all records, layer by layer; their buffers are overwritten.
+    weights
+        Public factor of each record, :math:`w_i`, shape (n_records,).
+    clip_norm
+        Bound on the norm of a record's whole gradient, :math:`C`.
+    total
+        Flat sum over all parameters, changed in place.
+    """
+    squared_norms = torch.zeros_like(weights)
+    for term in terms:
+        squared_norms.add_(term.squared_norms())
+    norms = squared_norms.sqrt_()
+    coefficients = weights * (clip_norm / norms).clamp_(max=1.0) if np.isfinite(clip_norm) else weights.clone()
+    if not math.isfinite(norms.sum()):
+        finite = norms.isfinite()
+        # A record without a finite gradient contributes nothing, whatever stands in its buffers.
+        coefficients[~finite] = 0.0
+        for term in terms:
+            term.erase(~finite)
+    for term in terms:
+        term.add_weighted_sum(coefficients, total)

@@ -1,0 +1,175 @@
+"""Per-record gradients kept as factors: norms and weighted sums without ever writing them out.
+
+One backward pass gives, for each layer, its input and the gradient at its output. A record's gradient is a product of
+the two, so its norm and a weighted sum over records follow by book-keeping (Goodfellow, 2015; Bu et al., 2023).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class LayerTerm(Protocol):
+    """The gradients of all records of a batch with respect to some of the parameters."""
+
+    def squared_norms(self) -> Tensor:
+        """Squared norm of every record's gradient, shape (n_records,)."""
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        """Add the records' gradients, each times its coefficient, to the flat ``total``; may use up the buffers."""
+
+    def erase(self, rows: Tensor) -> None:
+        """Forget the records at these rows, whose buffers may hold non-finite numbers."""
+
+
+@dataclass(eq=False)
+class LinearTerm:
+    """A linear layer on vectors: gradient d aᵀ, so that ‖gradient‖² = ‖d‖² (‖a‖² + 1) with a bias.
+
+    ``inputs`` a has shape (n_records, n_in), ``deltas`` d has shape (n_records, n_out).
+    """
+
+    inputs: Tensor
+    deltas: Tensor
+    weight: slice
+    bias: slice | None
+
+    def squared_norms(self) -> Tensor:
+        deltas = torch.linalg.vector_norm(self.deltas, dim=1)
+        products = torch.linalg.vector_norm(self.inputs, dim=1).mul_(deltas)
+        if self.bias is None:
+            return products.mul_(products)
+        return deltas.mul_(deltas).addcmul_(products, products)
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        scaled = self.deltas.mul_(coefficients[:, None])
+        total[self.weight].view(scaled.shape[1], -1).addmm_(scaled.T, self.inputs)
+        if self.bias is not None:
+            total[self.bias].add_(scaled.sum(0))
+
+    def erase(self, rows: Tensor) -> None:
+        self.inputs = self.inputs.clone()
+        self.inputs[rows], self.deltas[rows] = 0.0, 0.0
+
+
+@dataclass(eq=False)
+class PositionsTerm:
+    """A layer applied at many positions (convolution, linear on sequences): gradient Σ_l d_l a_lᵀ.
+
+    ``inputs`` has shape (n_records, n_in, n_positions), ``deltas`` (n_records, n_out, n_positions). The gradients are
+    written out when that is smaller than the Gram matrices of the positions, from which the norm also follows.
+    """
+
+    inputs: Tensor
+    deltas: Tensor
+    weight: slice
+    bias: slice | None
+
+    def __post_init__(self) -> None:
+        n_in, n_out, n_positions = self.inputs.shape[1], self.deltas.shape[1], self.inputs.shape[2]
+        small = n_in * n_out <= 2 * n_positions**2
+        self.gradients = torch.bmm(self.deltas, self.inputs.transpose(1, 2)).flatten(1) if small else None
+
+    def squared_norms(self) -> Tensor:
+        if self.gradients is not None:
+            squares = torch.linalg.vector_norm(self.gradients, dim=1).square_()
+        else:
+            grams = torch.bmm(self.inputs.transpose(1, 2), self.inputs)
+            squares = (torch.bmm(self.deltas.transpose(1, 2), self.deltas) * grams).sum((1, 2))
+        if self.bias is not None:
+            squares = squares + torch.linalg.vector_norm(self.deltas.sum(2), dim=1).square_()
+        return squares
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        if self.gradients is not None:
+            total[self.weight].addmv_(self.gradients.T, coefficients)
+        else:
+            scaled = self.deltas * coefficients[:, None, None]
+            summed = torch.einsum("nol,nil->oi", scaled, self.inputs)
+            total[self.weight].add_(summed.flatten())
+        if self.bias is not None:
+            total[self.bias].addmv_(self.deltas.sum(2).T, coefficients)
+
+    def erase(self, rows: Tensor) -> None:
+        self.inputs, self.deltas = self.inputs.clone(), self.deltas.clone()
+        self.inputs[rows], self.deltas[rows] = 0.0, 0.0
+        if self.gradients is not None:
+            self.gradients[rows] = 0.0
+
+
+@dataclass(eq=False)
+class WrittenTerm:
+    """Gradients written out, shape (n_records, n_parameters): normalisation layers and the ``torch.func`` route."""
+
+    gradients: Tensor
+    where: slice
+
+    def squared_norms(self) -> Tensor:
+        return torch.linalg.vector_norm(self.gradients, dim=1).square_()
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        total[self.where].addmv_(self.gradients.T, coefficients)
+
+    def erase(self, rows: Tensor) -> None:
+        self.gradients = self.gradients.clone()
+        self.gradients[rows] = 0.0
+
+
+@dataclass(eq=False)
+class EmbeddingTerm:
+    """A table of embeddings: rows looked up twice by one record add up before the norm is taken.
+
+    ``indices`` has shape (n_records, n_positions), ``deltas`` (n_records, n_positions, width).
+    """
+
+    indices: Tensor
+    deltas: Tensor
+    weight: slice
+
+    def squared_norms(self) -> Tensor:
+        same = self.indices[:, :, None] == self.indices[:, None, :]
+        return (torch.bmm(self.deltas, self.deltas.transpose(1, 2)) * same).sum((1, 2))
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        width = self.deltas.shape[2]
+        scaled = (self.deltas * coefficients[:, None, None]).reshape(-1, width)
+        total[self.weight].view(-1, width).index_add_(0, self.indices.flatten(), scaled)
+
+    def erase(self, rows: Tensor) -> None:
+        self.deltas = self.deltas.clone()
+        self.deltas[rows] = 0.0
+
+
+@dataclass(eq=False)
+class HeadTerm:
+    """The linear head with its bias as last coordinate; ``members`` sends each record to one of several heads.
+
+    ``embeddings`` ξ has shape (n_records, width) and ``score_gradients`` ∂loss/∂z shape (n_records,).
+    """
+
+    embeddings: Tensor
+    score_gradients: Tensor
+    where: slice
+    members: Tensor | None = None
+
+    def squared_norms(self) -> Tensor:
+        products = torch.linalg.vector_norm(self.embeddings, dim=1).mul_(self.score_gradients)
+        return torch.addcmul(self.score_gradients * self.score_gradients, products, products)
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        scaled = coefficients * self.score_gradients
+        heads = total[self.where].view(-1, self.embeddings.shape[1] + 1)
+        if self.members is None:
+            heads[0, :-1].addmv_(self.embeddings.T, scaled)
+            heads[0, -1].add_(scaled.sum())
+            return
+        chosen = functional.one_hot(self.members, len(heads)).to(scaled.dtype).mul_(scaled[:, None])
+        heads[:, :-1].add_(chosen.T @ self.embeddings)
+        heads[:, -1].add_(chosen.sum(0))
+
+    def erase(self, rows: Tensor) -> None:
+        self.embeddings, self.score_gradients = self.embeddings.clone(), self.score_gradients.clone()
+        self.embeddings[rows], self.score_gradients[rows] = 0.0, 0.0

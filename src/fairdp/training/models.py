@@ -1,0 +1,141 @@
+"""Score models: a feature extractor followed by a linear head, all parameters in one flat vector."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class UnitNorm(nn.Module):
+    """Scale every embedding to norm one; a dead (all-zero) embedding stays zero."""
+
+    floor = 1e-12
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        norms = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
+        return embeddings / norms.clamp(min=self.floor)
+
+    @classmethod
+    def backward(cls, deltas: Tensor, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """Gradient at the input: the part along the embedding is lost, the rest is divided by its norm."""
+        norms = torch.linalg.vector_norm(inputs, dim=1, keepdim=True)
+        along = torch.where(norms > cls.floor, (deltas * outputs).sum(1, keepdim=True), 0.0)
+        return (deltas - along * outputs) / norms.clamp(min=cls.floor)
+
+
+def logistic() -> nn.Module:
+    """No extractor: the score is linear in the features."""
+    return nn.Flatten()
+
+
+def mlp(
+    n_features: int, hidden: tuple[int, ...], *, activation: str = "relu", normalize_embedding: bool = False
+) -> nn.Module:
+    """Fully connected layers, each followed by the activation."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for n_in, n_out in zip((n_features, *hidden[:-1]), hidden, strict=True):
+        layers += [nn.Linear(n_in, n_out), ACTIVATIONS[activation]()]
+    if normalize_embedding:
+        layers.append(UnitNorm())
+    return nn.Sequential(*layers)
+
+
+def cnn(shape: tuple[int, ...], *, activation: str = "tanh", normalize_embedding: bool = False) -> nn.Module:
+    """Two strided convolutions, a pooling and a layer of 64: small enough for the noise, large enough for faces."""
+    channels, height, width = shape
+    act = ACTIVATIONS[activation]
+    features: list[nn.Module] = [
+        nn.Conv2d(channels, 16, 5, stride=2, padding=2),
+        act(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        act(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+    ]
+    flat = 32 * math.prod(_halved(_halved(side)) // 2 for side in (height, width))
+    features += [nn.Linear(flat, 64), act()]
+    if normalize_embedding:
+        features.append(UnitNorm())
+    return nn.Sequential(*features)
+
+
+def _halved(side: int) -> int:
+    """Output size of the strided convolutions above."""
+    return (side + 1) // 2
+
+
+class ScoreModel:
+    """z(x) = ⟨w, ξ(x)⟩ + b, the mean over one or more heads (w, b) of the same embedding ξ.
+
+    The parameters live in one vector, the extractor's first and the heads' last, so that clipping, noise, optimiser
+    and projection each are one operation. The bias is the last coordinate of a head: bounding a head's norm bounds
+    both.
+
+    Parameters
+    ----------
+    extractor
+        Any module that maps (n_records, *shape) to embeddings; its parameters are moved into the vector.
+    shape
+        Shape of one record.
+
+    Attributes
+    ----------
+    heads
+        The heads (w, b), a view of shape (n_members, width + 1).
+    """
+
+    def __init__(self, extractor: nn.Module, shape: tuple[int, ...]) -> None:
+        self.extractor = extractor.train()
+        self.shape = shape
+        self.width = self._width_of_embedding()
+        self.slices: dict[str, slice] = {}
+        start = 0
+        for name, parameter in extractor.named_parameters():
+            self.slices[name] = slice(start, start + parameter.numel())
+            start += parameter.numel()
+        self.n_extractor_params = start
+        self.params = torch.empty(start + self.width + 1)
+        for name, parameter in extractor.named_parameters():
+            self.params[self.slices[name]] = parameter.detach().flatten()
+        self._start_head(self.params[start:])
+        self._attach()
+
+    def replace_params(self, params: Tensor) -> None:
+        """Take over another vector, possibly with another number of heads."""
+        if (params.numel() - self.n_extractor_params) % (self.width + 1):
+            raise ValueError(f"a vector of {params.numel()} parameters does not fit this model.")
+        self.params = params
+        self._attach()
+
+    def embed(self, X: Tensor) -> Tensor:
+        """Embeddings ξ of records, shape (n_records, width)."""
+        return self.extractor(X).flatten(1)
+
+    def scores(self, X: Tensor, *, chunk: int = 8192) -> Tensor:
+        """Mean score of the heads, shape (n_records,); the extractor runs as at prediction (no dropout)."""
+        head = self.heads.mean(0)
+        self.extractor.eval()
+        with torch.no_grad():
+            parts = [self.embed(part) @ head[:-1] + head[-1] for part in torch.split(X, chunk)]
+        self.extractor.train()
+        return torch.cat(parts) if parts else torch.empty(0)
+
+    def _width_of_embedding(self) -> int:
+        with torch.no_grad():
+            return self.embed(torch.zeros(1, *self.shape)).shape[1]
+
+    def _start_head(self, head: Tensor) -> None:
+        nn.init.uniform_(head, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
+
+    def _attach(self) -> None:
+        """Let the heads and the extractor's parameters be views of the vector; autograd never sees them."""
+        self.heads = self.params[self.n_extractor_params :].view(-1, self.width + 1)
+        for name, parameter in self.extractor.named_parameters():
+            parameter.requires_grad_(False)
+            parameter.data = self.params[self.slices[name]].view_as(parameter)
+
+
+ExtractorBuilder = Callable[[], nn.Module]

@@ -1,0 +1,126 @@
+"""A method as numbers, and the noise and privacy events that follow from them."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp import _validate
+from fairdp.accounting import PrivacyBudget, SampledGaussian, noise_multiplier_for
+
+ALLOCATIONS = ("per_group", "average", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    r"""What one step of a method releases: a weighted sum of clipped gradients over Poisson samples of the groups.
+
+    .. math::
+        \sum_k \frac{\alpha_k}{m_k} \sum_{i \in B_k} g_i \min(1, C / \|g_i\|), \qquad m_k = q_k n_k.
+
+    The normaliser :math:`m_k` is the expected batch size, a public number: the realised one is private.
+
+    Parameters
+    ----------
+    group_sizes
+        Public (or privately counted) size of each group, :math:`n_k`.
+    sample_rates
+        Chance of a record of each group to be in a batch, :math:`q_k`.
+    group_weights
+        Weight of each group's mean gradient, :math:`\alpha_k`.
+    clip_norm
+        Bound on the norm of one record's gradient, :math:`C`; infinite for a method that does not clip.
+    noise_allocation
+        ``"average"``: one draw, just large enough for the most exposed group. ``"per_group"``: the sum of
+        independent draws of :math:`\mathcal N(0, \sigma^2 C^2)` on every group's sum, as in the paper.
+        ``"none"``: not private.
+    weight_bound
+        Bound on the norm of the head with its bias, :math:`M`.
+    n_members
+        Heads made in the last step, :math:`N`; one means an ordinary last step.
+    """
+
+    group_sizes: tuple[float, ...]
+    sample_rates: tuple[float, ...]
+    group_weights: tuple[float, ...]
+    clip_norm: float
+    noise_allocation: str
+    weight_bound: float = math.inf
+    n_members: int = 1
+
+    def __post_init__(self) -> None:
+        _validate.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
+        _validate.positive_integer(n_members=self.n_members)
+        _validate.one_of(ALLOCATIONS, noise_allocation=self.noise_allocation)
+        for rate in self.sample_rates:
+            _validate.sample_rate(sample_rate=rate)
+        if self.noise_allocation != "none" and math.isinf(self.clip_norm):
+            raise ValueError(f"noise_allocation={self.noise_allocation!r} needs a finite clip_norm, got inf.")
+
+    @property
+    def expected_batch_sizes(self) -> NDArray[np.float64]:
+        """Expected number of records of each group in a batch, m_k."""
+        return np.multiply(self.sample_rates, self.group_sizes)
+
+    @property
+    def record_weights(self) -> NDArray[np.float64]:
+        """Factor on the clipped gradient of a record of each group, α_k / m_k."""
+        return np.asarray(self.group_weights) / self.expected_batch_sizes
+
+    @property
+    def sensitivities(self) -> NDArray[np.float64]:
+        """How far one record of each group can move the released sum, α_k C / m_k."""
+        return self.clip_norm * self.record_weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A recipe with its noise: everything public about a run before it starts.
+
+    Parameters
+    ----------
+    noise_std
+        Standard deviation of the noise on every coordinate of the released sum, s.
+    mechanisms
+        What is accounted for a record of each group.
+    """
+
+    recipe: Recipe
+    budget: PrivacyBudget
+    n_steps: int
+    noise_std: float
+    mechanisms: tuple[SampledGaussian, ...]
+
+    @property
+    def noise_multipliers(self) -> NDArray[np.float64]:
+        """Accounted noise over sensitivity for each group."""
+        return np.array([mechanism.noise_multiplier for mechanism in self.mechanisms])
+
+
+def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_epsilon: float = 0.0) -> Plan:
+    r"""Find the least noise with which every group stays within the budget.
+
+    ``average``: :math:`s = \max_k z_k \Delta_k` with :math:`z_k` the multiplier that the rate of group k needs; each
+    group is then accounted with its own :math:`s / \Delta_k`, which is larger than needed for all but one group.
+    ``per_group``: :math:`s = \sigma C \sqrt{\sum_k (\alpha_k / m_k)^2}` with one σ for all groups, which is what
+    parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian.
+    """
+    _validate.positive_integer(n_steps=n_steps)
+    allocation = recipe.noise_allocation if math.isfinite(budget.epsilon) else "none"
+    multipliers = np.zeros(len(recipe.group_sizes))
+    noise_std = 0.0
+    if allocation != "none":
+        training = PrivacyBudget(epsilon=budget.epsilon - counts_epsilon, delta=budget.delta)
+        needed = np.array([noise_multiplier_for(training, sample_rate=q, n_steps=n_steps) for q in recipe.sample_rates])
+        if allocation == "average":
+            noise_std = float((needed * recipe.sensitivities).max())
+            multipliers = noise_std / recipe.sensitivities
+        else:
+            multipliers = np.full_like(needed, needed.max())
+            noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
+    mechanisms = tuple(
+        SampledGaussian(sample_rate=rate, noise_multiplier=float(z), n_steps=n_steps, counts_epsilon=counts_epsilon)
+        for rate, z in zip(recipe.sample_rates, multipliers, strict=True)
+    )
+    return Plan(recipe=recipe, budget=budget, n_steps=n_steps, noise_std=noise_std, mechanisms=mechanisms)

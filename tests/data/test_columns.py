@@ -1,0 +1,110 @@
+"""Encoding of single columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan, days_of, numbers_of
+
+
+def test_numeric_is_clipped_and_scaled_to_the_declared_bounds():
+    column = Numeric(name="age", low=20, high=60)
+    assert column.encode(pd.Series([0, 20, 30, 60, 99])).ravel().tolist() == [0, 0, 0.25, 1, 1]
+
+
+def test_infinite_numbers_go_to_the_bounds():
+    column = Numeric(name="x", low=0, high=1)
+    assert column.encode(pd.Series([-np.inf, np.inf])).ravel().tolist() == [0, 1]
+
+
+def test_signed_log_by_hand():
+    # log1p(99) = 2 log 10 and log1p(9) = log 10, so 9 is at 3/4 and -9 at 1/4 of [-99, 99].
+    column = Numeric(name="money", low=-99, high=99, transform="signed_log")
+    encoded = column.encode(pd.Series([-99, -9, 0, 9, 99])).ravel()
+    np.testing.assert_allclose(encoded, [0, 0.25, 0.5, 0.75, 1], atol=1e-7)
+
+
+def test_missing_number_needs_a_declared_indicator():
+    values = pd.Series([1.0, np.nan], name="x")
+    with pytest.raises(ValueError, match=r"^column 'x' has 1 missing values, the first in row 2; declare missing"):
+        Numeric(name="x", low=0, high=2).encode(values)
+    column = Numeric(name="x", low=0, high=2, missing="indicator")
+    assert column.feature_names == ("x", "x=?")
+    assert column.encode(values).tolist() == [[0.5, 0], [0.5, 1]]
+
+
+def test_dates_count_in_days_as_text_and_as_dates():
+    column = Numeric(name="d", low=0, high=10)
+    texts = pd.Series(["1970-01-01", "1970-01-06", None])
+    for values in (texts, pd.to_datetime(texts), pd.to_datetime(texts, utc=True)):
+        assert column.encode(values.iloc[:2]).ravel().tolist() == [0, 0.5]
+        assert np.isnan(numbers_of(values)[2])
+    assert days_of(pd.Timestamp("1970-01-06")) == 5
+
+
+def test_text_is_no_number():
+    with pytest.raises(ValueError, match=r"^column 'age' holds 'old', which is not a number; correct it\.$"):
+        Numeric(name="age", low=0, high=1).encode(pd.Series([1, "old"], name="age"))
+
+
+def test_categorical_is_one_hot_whatever_type_the_reader_chose():
+    column = Categorical(name="code", categories=("1", "2"))
+    for values in ([1, 2, 1], [1.0, 2.0, 1.0], ["1", "2", "1"], [1, "2", 1.0]):
+        assert column.encode(pd.Series(values)).tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert column.feature_names == ("code=1", "code=2")
+
+
+def test_missing_category_is_the_question_mark_if_declared():
+    values = pd.Series(["a", None, "?"], name="c")
+    assert Categorical(name="c", categories=("?", "a")).encode(values).tolist() == [[0, 1], [1, 0], [1, 0]]
+    with pytest.raises(ValueError, match=r"^column 'c' has 1 missing values, the first in row 2; declare the category"):
+        Categorical(name="c", categories=("a",)).encode(values.iloc[:2])
+
+
+def test_unknown_category_is_named():
+    column = Categorical(name="race", categories=("White",))
+    message = r"^column 'race' holds 'Martian', which the schema does not declare; declare it or correct the row\.$"
+    with pytest.raises(ValueError, match=message):
+        column.encode(pd.Series(["White", "Martian"]))
+
+
+def test_lists_are_no_categories():
+    with pytest.raises(ValueError, match=r"^column 'c' holds lists or objects"):
+        Categorical(name="c", categories=("a",)).encode(pd.Series([["a"], ["b"]], name="c"))
+
+
+def test_bins_by_hand():
+    column = Binned(name="age", edges=(25, 35))
+    assert column.encode(pd.Series([24, 25, 34.9, 35])).argmax(axis=1).tolist() == [0, 1, 1, 2]
+    assert column.feature_names == ("age in [-inf, 25)", "age in [25, 35)", "age in [35, inf)")
+    with pytest.raises(ValueError, match=r"^column 'age' has 1 missing"):
+        column.encode(pd.Series([1, None]))
+
+
+def test_other_than_is_one_where_the_value_differs():
+    column = OtherThan(name="country", value="US")
+    assert column.encode(pd.Series(["US", "?", "Peru"])).ravel().tolist() == [0, 1, 1]
+    with pytest.raises(ValueError, match=r"^column 'country' has 1 missing"):
+        column.encode(pd.Series(["US", None]))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Numeric(name="x", low=2, high=1), r"^column 'x' needs finite bounds with low < high, got low=2"),
+        (lambda: Numeric(name="x", low=0, high=np.inf), r"^column 'x' needs finite bounds"),
+        (lambda: Numeric(name="x", low=0, high=1, transform="log"), r"^transform must be one of linear, signed_log"),
+        (lambda: Numeric(name="x", low=0, high=1, missing="drop"), r"^missing must be one of error, indicator"),
+        (lambda: Categorical(name="x", categories=()), r"^column 'x' needs distinct categories"),
+        (lambda: Categorical(name="x", categories=("a", "a")), r"^column 'x' needs distinct categories"),
+        (lambda: Binned(name="x", edges=(2, 1)), r"^column 'x' needs increasing edges"),
+    ],
+)
+def test_impossible_columns_are_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_no_rows_give_no_features():
+    for column in (Numeric(name="x", low=0, high=1), Categorical(name="x", categories=("a", "b"))):
+        assert column.encode(pd.Series([], dtype=float)).shape == (0, len(column.feature_names))

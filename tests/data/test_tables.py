@@ -1,0 +1,103 @@
+"""Tables in files, whole and broken."""
+
+import pandas as pd
+import pytest
+import yaml
+
+from fairdp.data.tables import load_table, read_table
+
+CSV = "age,sex,y\n30,Male,no\n40,Female,yes\n50,Male,yes\n"
+SCHEMA = {
+    "label": "y",
+    "positive": "yes",
+    "negative": "no",
+    "sensitive": [{"name": "sex", "groups": ["Female", "Male"]}],
+    "columns": [{"name": "age", "type": "numeric", "low": 20, "high": 60}],
+}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(content: str | bytes, name: str = "table.csv"):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write_file
+
+
+def test_csv_and_parquet_give_the_same_table(write, tmp_path):
+    frame = read_table(write(CSV))
+    assert frame.columns.tolist() == ["age", "sex", "y"]
+    assert frame["age"].tolist() == [30, 40, 50]
+    frame.to_parquet(tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "table.parquet"), frame)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["\ufeff" + CSV, CSV.replace(",", ", "), CSV.replace("\n", "\r\n"), CSV.replace("30", '"30"'), "\n" + CSV],
+    ids=["byte order mark", "blanks", "carriage returns", "quotes", "empty first line"],
+)
+def test_harmless_variants_are_read(write, content):
+    pd.testing.assert_frame_equal(read_table(write(content)), read_table(write(CSV, "plain.csv")))
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (CSV, "table.xlsx", r"must end in \.csv or \.parquet, got \.xlsx"),
+        (CSV, "table", r"must end in \.csv or \.parquet, got no ending"),
+        ("", "table.csv", r"is empty"),
+        ("age,sex,y\n", "table.csv", r"has no rows"),
+        (CSV + "60,Male\n", "table.csv", r"line 5 has 2 fields, the header has 3; correct the line"),
+        (CSV + "60,Male,no,no\n", "table.csv", r"line 5 has 4 fields, the header has 3"),
+        (CSV + '60,"Male,no\n', "table.csv", r"line 5 is broken"),
+        (CSV.encode() + b"\xe9,Male,no\n", "table.csv", r"is not UTF-8 at line 5; save it as UTF-8"),
+        (CSV.replace("sex", "age"), "table.csv", r"has two columns named 'age'; rename one"),
+        (CSV.replace(",", ";"), "table.csv", r"seems to be separated by semicolons; save it with commas"),
+        (b"no parquet", "table.parquet", r"is not a Parquet file that can be read"),
+    ],
+)
+def test_broken_files_are_refused_in_one_line(write, content, name, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_table(write(content, name))
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.csv' does not exist\.$"):
+        read_table(tmp_path / "none.csv")
+    with pytest.raises(FileNotFoundError, match=r"is a folder; name a file\.$"):
+        read_table(tmp_path)
+
+
+def test_load_without_a_schema_says_that_it_read_one(write):
+    table = load_table(write(CSV), label="y", sensitive=["sex"])
+    assert not table.schema.declared
+    assert any("count as public" in note for note in table.notes)
+    assert table.data.group_names == ("Female", "Male")
+    assert table.data.groups.tolist() == [1, 0, 1]
+    assert table.data.y.tolist() == [0, 1, 1]
+
+
+def test_load_with_a_declared_schema(write):
+    schema_path = write(yaml.safe_dump(SCHEMA), "schema.yaml")
+    table = load_table(write(CSV), label="y", sensitive=["sex"], schema_path=schema_path, positive="yes")
+    assert table.schema.declared
+    assert table.notes == ()
+    assert table.data.X.ravel().tolist() == [0.25, 0.5, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"label": "age"}, r"^label is 'age', but the schema says 'y'; make them agree"),
+        ({"sensitive": ["age"]}, r"^sensitive is age, but the schema says sex; make them agree"),
+        ({"positive": "no"}, r"^positive is 'no', but the schema says 'yes'; make them agree"),
+    ],
+)
+def test_arguments_that_contradict_the_schema_are_refused(write, arguments, message):
+    schema_path = write(yaml.safe_dump(SCHEMA), "schema.yaml")
+    with pytest.raises(ValueError, match=message):
+        load_table(write(CSV), **{"label": "y", "sensitive": ["sex"], "schema_path": schema_path, **arguments})
