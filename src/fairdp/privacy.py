@@ -43,7 +43,10 @@ class PrivacySpent:
     def from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
         """Inverse of `to_dict`."""
         mechanisms = {name: SampledGaussian(**values) for name, values in record["mechanisms"].items()}
-        return cls(**{**record, "mechanisms": mechanisms, "public_assumptions": tuple(record["public_assumptions"])})
+        by_group = {name: _unbounded(value) for name, value in record["epsilon_by_group"].items()}
+        known = {**record, "mechanisms": mechanisms, "epsilon_by_group": by_group}
+        known["public_assumptions"] = tuple(record["public_assumptions"])
+        return cls(**{name: _unbounded(value) for name, value in known.items()})
 
     def statement(self) -> str:
         """The guarantee in words: unit, relation, sampling, noise, accounting, and what is not covered."""
@@ -91,7 +94,8 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
     }[spent.noise_allocation]
     lines = [
-        f"The model is ({spent.epsilon:.4g}, {spent.delta:.2g})-differentially private for adding or removing one record.",
+        f"The model is ({spent.epsilon:.4g}, {spent.delta:.2g})-differentially private for adding or removing "
+        "one record.",
         "Epsilon by group: " + ", ".join(f"{name} {value:.4g}" for name, value in spent.epsilon_by_group.items()) + ".",
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
@@ -105,6 +109,11 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
     if spent.noise_seeded:
         lines.append("The noise came from a fixed seed: the guarantee holds only while that seed is secret.")
     return lines
+
+
+def _unbounded(value: Any) -> Any:
+    """JSON has no infinity: it is written as null."""
+    return math.inf if value is None else value
 
 
 def _group_sizes_line(spent: PrivacySpent) -> str:

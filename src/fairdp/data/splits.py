@@ -1,11 +1,30 @@
-"""A fixed public split into training and test rows."""
+"""Splits into training and test rows: of public benchmarks, and of private tables."""
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _validate
+from fairdp.data.grouped import GroupedData
+
+
+def split_by_own_coin(data: GroupedData, *, seed: int, test_share: float) -> tuple[GroupedData, GroupedData]:
+    """Training and test records of a private table: each record's coin is a keyed hash of nothing but itself.
+
+    Adding or removing a record therefore leaves all others on their side, which no shuffle and no stratified split
+    does; equal records stay together. The split is public and repeatable, and its sizes are random.
+    """
+    _validate.in_unit_interval(test_fraction=test_share)
+    key = seed.to_bytes(16, "little")
+    limit = int(test_share * 2**64)
+    is_test = np.zeros(data.n_samples, dtype=bool)
+    for row in range(data.n_samples):
+        coin = hashlib.blake2b(data.X[row].tobytes(), key=key, digest_size=8)
+        coin.update(bytes([int(data.y[row])]) + int(data.groups[row]).to_bytes(4, "little"))
+        is_test[row] = int.from_bytes(coin.digest(), "little") < limit
+    return data.take(np.flatnonzero(~is_test)), data.take(np.flatnonzero(is_test))
 
 
 def split_rows(

@@ -26,7 +26,7 @@ def conv_terms(layer: nn.Module, inputs: Tensor, deltas: Tensor, slices: Slices)
         return _factored_conv_terms(layer, inputs, deltas, slices)
     n_records = len(inputs)
     # Records as groups of one large convolution: its weight gradient is theirs, side by side.
-    weight_gradient = conv1d_weight if isinstance(layer, nn.Conv1d) else conv2d_weight
+    weight_gradient: Callable[..., Tensor] = conv1d_weight if isinstance(layer, nn.Conv1d) else conv2d_weight
     gradients = weight_gradient(
         inputs.reshape(1, -1, *inputs.shape[2:]),
         (n_records * layer.out_channels, *layer.weight.shape[1:]),

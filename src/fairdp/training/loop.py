@@ -114,5 +114,7 @@ class Trainer:
         smallest = float(self.multipliers.min())
         rate = config.learning_rate(state.step, n_groups=len(self.multipliers), noise_multiplier=smallest)
         if config.optimizer == "adam_then_sgd" and state.step >= 0.9 * self.plan.n_steps:
-            state.optimizer, rate = FlatOptimizer("sgd", config.momentum), config.sgd_learning_rate
+            rate = config.sgd_learning_rate
+            if state.optimizer.kind == "adam":
+                state.optimizer = FlatOptimizer("sgd", config.momentum)
         state.optimizer.step(state.model.params, noisy, rate)

@@ -48,6 +48,8 @@ def cnn(shape: tuple[int, ...], *, activation: str = "tanh", normalize_embedding
     channels, height, width = shape
     act = ACTIVATIONS[activation]
     features: list[nn.Module] = [
+        # Each image by its own mean and deviation: light and contrast go, and no other record is looked at.
+        nn.GroupNorm(1, channels, affine=False),
         nn.Conv2d(channels, 16, 5, stride=2, padding=2),
         act(),
         nn.Conv2d(16, 32, 3, stride=2, padding=1),

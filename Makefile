@@ -1,0 +1,44 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both make .venv first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SRC    := src tests
+
+# The data folder beside the checkout, where there is one; a user's own FAIRDP_DATA goes first.
+ifndef FAIRDP_DATA
+ifneq ($(wildcard ../shared/data/README.md),)
+export FAIRDP_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.PHONY: demo test test-slow check setup clean
+
+demo: setup
+	@mkdir -p demo
+	@$(BIN)/fairdp data get adult >/dev/null && data=adult || data=synthetic; \
+	 test $$data = adult || echo "The Adult data could not be had; using the built-in synthetic population."; \
+	 $(BIN)/fairdp fit --dataset $$data --method fairdp --epsilon 1 --seed 0 --out demo/model
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Exactly what CI runs: format, lint, types, tests and doctests.
+check: setup
+	$(BIN)/ruff format --check $(SRC)
+	$(BIN)/ruff check $(SRC)
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test: check
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+clean:
+	rm -rf $(VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,80 @@
+"""Saved models: a folder of safetensors and JSON with checksums, no pickle anywhere."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from fairdp.files import json_bytes, write_folder
+
+SCHEMA_VERSION = 1
+MARKER = "model.json"
+SUMS = "SHA256SUMS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel:
+    """The contents of a model folder."""
+
+    tensors: dict[str, Tensor]
+    model: dict[str, Any]
+    privacy: dict[str, Any]
+    certificate: dict[str, Any]
+
+
+def write_model(folder: Path, saved: SavedModel) -> None:
+    """Write a model folder whole or not at all."""
+    contents = {
+        "model.safetensors": save({name: tensor.contiguous() for name, tensor in saved.tensors.items()}),
+        MARKER: json_bytes({"schema_version": SCHEMA_VERSION, **saved.model}),
+        "privacy.json": json_bytes(saved.privacy),
+        "certificate.json": json_bytes(saved.certificate),
+    }
+    write_folder(folder, {**contents, SUMS: _checksums(contents)}, marker=MARKER)
+
+
+def read_model(folder: Path) -> SavedModel:
+    """Read a model folder after checking its checksums and version."""
+    if not (folder / MARKER).is_file():
+        raise ValueError(f"{str(folder)!r} is not a saved model: it has no {MARKER}.")
+    contents = _checked_contents(folder)
+    model = json.loads(contents[MARKER])
+    version = model.pop("schema_version", None)
+    if version != SCHEMA_VERSION:
+        raise ValueError(
+            f"{str(folder)!r} has schema version {version}, this fairdp reads {SCHEMA_VERSION}; install a matching one."
+        )
+    return SavedModel(
+        tensors=load(contents["model.safetensors"]),
+        model=model,
+        privacy=json.loads(contents["privacy.json"]),
+        certificate=json.loads(contents["certificate.json"]),
+    )
+
+
+def _checksums(contents: Mapping[str, bytes]) -> bytes:
+    """Lines in the format of ``sha256sum``, so that anyone can check them without this program."""
+    lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items())]
+    return "".join(lines).encode()
+
+
+def _fields(sums: bytes) -> list[tuple[str, str, str]]:
+    return [line.partition("  ") for line in sums.decode(errors="replace").splitlines()]
+
+
+def _checked_contents(folder: Path) -> dict[str, bytes]:
+    names = ("model.safetensors", MARKER, "privacy.json", "certificate.json", SUMS)
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise ValueError(f"saved model {str(folder)!r} is incomplete: {', '.join(missing)} is missing.")
+    contents = {name: (folder / name).read_bytes() for name in names}
+    recorded = {name: digest for digest, _, name in _fields(contents.pop(SUMS))}
+    for name, content in contents.items():
+        if recorded.get(name) != hashlib.sha256(content).hexdigest():
+            raise ValueError(f"saved model {str(folder)!r} was changed: {name} does not match {SUMS}.")
+    return contents

@@ -1,0 +1,94 @@
+"""What a step costs beside the same step without privacy and beside Opacus, measured side by side in one process."""
+
+import platform
+import warnings
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from fairdp import _validate
+from fairdp.bench.contestants import Task, all_steps, fairdp_and_nonprivate, require_opacus
+from fairdp.bench.meters import median_milliseconds, peak_megabytes, torch_threads
+
+# Adult after encoding, and grey faces; so many records that the next batch is not in the cache already.
+FULL = {
+    "mlp": Task(shape=(41,), n_samples=30_000, batch_size=512, n_rounds=1_000, seconds=35.0),
+    "cnn": Task(shape=(1, 48, 48), n_samples=8_000, batch_size=256, n_rounds=100, seconds=30.0),
+}
+QUICK = {
+    "mlp": Task(shape=(41,), n_samples=30_000, batch_size=512, n_rounds=150, seconds=4.0),
+    "cnn": Task(shape=(1, 48, 48), n_samples=2_000, batch_size=256, n_rounds=12, seconds=3.0),
+}
+
+
+def run_bench(*, quick: bool = False, n_threads: int | None = None) -> dict[str, Any]:
+    """Ratios of step times and of peak memory, with the numbers behind them.
+
+    The contestants of a task take turns step by step, so that a busy machine slows all of them alike; times are
+    medians over the rounds.
+
+    Parameters
+    ----------
+    quick
+        Fewer rounds: at most 15 seconds instead of 90, and a less certain answer.
+    n_threads
+        Threads of torch; its own choice when not given.
+
+    Returns
+    -------
+    dict
+        ``mlp`` and ``cnn``, each with ``step_vs_nonprivate``; ``mlp`` also with ``speedup_vs_opacus`` (used as its
+        documentation shows) and ``speedup_vs_gradsample`` (its model and optimiser on our batches in memory).
+        ``groups_16_vs_2`` and ``peak_memory_vs_nonprivate``, the larger of the two tasks' ratios. ``threads``,
+        ``rounds`` and ``versions`` say what was run. A speed-up is better when larger, all other ratios when smaller.
+    """
+    return compare(**(QUICK if quick else FULL), n_threads=n_threads)
+
+
+def compare(*, mlp: Task, cnn: Task, n_threads: int | None = None) -> dict[str, Any]:
+    """`run_bench` on a table and on images of any size."""
+    if n_threads is not None:
+        _validate.positive_integer(n_threads=n_threads)
+    # Opacus warns of its random numbers and torch of the hooks of Opacus; neither concerns a measurement.
+    with torch_threads(n_threads), warnings.catch_warnings(action="ignore"):
+        require_opacus()
+        threads = torch.get_num_threads()
+        mlp_times, mlp_rounds = median_milliseconds(all_steps(mlp), n_rounds=mlp.n_rounds, seconds=mlp.seconds)
+        cnn_times, cnn_rounds = median_milliseconds(
+            fairdp_and_nonprivate(cnn), n_rounds=cnn.n_rounds, seconds=cnn.seconds
+        )
+        mlp_peaks, cnn_peaks = _peaks(mlp), _peaks(cnn)
+    ours = mlp_times["fairdp"]
+    return {
+        "mlp": {
+            "step_vs_nonprivate": _ratio(mlp_times),
+            "speedup_vs_opacus": mlp_times["opacus"] / ours,
+            "speedup_vs_gradsample": mlp_times["gradsample"] / ours,
+            "milliseconds": mlp_times,
+            "peak_megabytes": mlp_peaks,
+        },
+        "cnn": {
+            "step_vs_nonprivate": _ratio(cnn_times),
+            "milliseconds": cnn_times,
+            "peak_megabytes": cnn_peaks,
+        },
+        "groups_16_vs_2": mlp_times["fairdp_16_groups"] / ours,
+        "peak_memory_vs_nonprivate": max(_ratio(mlp_peaks), _ratio(cnn_peaks)),
+        "threads": threads,
+        "rounds": {"mlp": mlp_rounds, "cnn": cnn_rounds},
+        "versions": _versions(),
+    }
+
+
+def _ratio(measured: dict[str, float]) -> float:
+    return measured["fairdp"] / measured["nonprivate"]
+
+
+def _peaks(task: Task) -> dict[str, float]:
+    return {name: peak_megabytes(step) for name, step in fairdp_and_nonprivate(task).items()}
+
+
+def _versions() -> dict[str, str]:
+    packages = ("fairdp", "numpy", "opacus", "torch")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,0 +1,100 @@
+"""Checkpoints of a run: parameters, optimiser, generators and the step count, in one file without pickle.
+
+A checkpoint holds the state of the noise generator. Whoever has it can subtract the coming noise, so it is written for
+its owner only and belongs in the same safe place as the data.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from fairdp.config import TrainConfig
+from fairdp.data.grouped import GroupedData
+from fairdp.files import write_file
+from fairdp.training.loop import TrainingState
+from fairdp.training.recipe import Plan
+from fairdp.training.update import FlatOptimizer
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A run in mid-course; ``group_sizes`` are the sizes it was planned with, noisy ones if they are private."""
+
+    fingerprint: str
+    group_sizes: tuple[float, ...]
+    step: int
+    optimizer: dict[str, Any]
+    generators: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def fingerprint_of(data: GroupedData, plan: Plan, config: TrainConfig) -> str:
+    """What a run must have in common with its checkpoint: the same records, the same plan, the same numbers."""
+    digest = hashlib.sha256(repr((plan, config, data.group_names, data.X.shape)).encode())
+    for array in (data.X, data.y, data.groups):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def write_checkpoint(path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...]) -> None:
+    """Replace the checkpoint in one step: a kill at any moment leaves the old one or the new one."""
+    about = {
+        "format": FORMAT,
+        "fingerprint": fingerprint,
+        "group_sizes": group_sizes,
+        "step": state.step,
+        "optimizer": {
+            "kind": state.optimizer.kind,
+            "momentum": state.optimizer.momentum,
+            "n_updates": state.optimizer.n_updates,
+        },
+        "generators": {
+            "sampling": state.sampling_rng.bit_generator.state,
+            "noise": state.noise_rng.bit_generator.state,
+        },
+    }
+    tensors = {"params": state.model.params, **{f"optimizer.{k}": v for k, v in state.optimizer.state.items()}}
+    write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}))
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint; one clear line if it is missing, damaged or of another version."""
+    if not path.exists():
+        raise ValueError(f"checkpoint {str(path)!r} does not exist; leave out --resume to start a new run.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads(file.metadata()["fairdp"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
+        raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run anew.") from error
+    if about["format"] != FORMAT:
+        raise ValueError(f"checkpoint {str(path)!r} has format {about['format']}, this version reads {FORMAT}.")
+    return Checkpoint(
+        fingerprint=about["fingerprint"],
+        group_sizes=tuple(about["group_sizes"]),
+        step=about["step"],
+        optimizer=about["optimizer"],
+        generators=about["generators"],
+        tensors=tensors,
+    )
+
+
+def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
+    """Put a run back to where its checkpoint was written."""
+    if checkpoint.fingerprint != fingerprint:
+        raise ValueError("the checkpoint belongs to another run: data, method and settings must all be the same.")
+    state.step = checkpoint.step
+    state.model.replace_params(checkpoint.tensors["params"].clone())
+    moments = {name.removeprefix("optimizer."): t.clone() for name, t in checkpoint.tensors.items() if name != "params"}
+    state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=moments)
+    state.sampling_rng.bit_generator.state = checkpoint.generators["sampling"]
+    state.noise_rng.bit_generator.state = checkpoint.generators["noise"]

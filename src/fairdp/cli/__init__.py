@@ -1,0 +1,60 @@
+"""The command line: parse, call one function, print. Heavy imports happen inside the commands."""
+
+import os
+import sys
+import warnings
+
+import click
+
+from fairdp.cli.bench import bench
+from fairdp.cli.data import data
+from fairdp.cli.fit import fit
+from fairdp.cli.methods import methods
+from fairdp.cli.plan import plan
+from fairdp.cli.predict import evaluate, predict
+
+DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="A first run, on data that is built in: fairdp fit --dataset synthetic --epsilon 1",
+)
+@click.version_option(package_name="fairdp")
+def fairdp() -> None:
+    """Train classifiers that are differentially private and fair to groups, and say what that costs."""
+
+
+for command in (fit, predict, evaluate, plan, methods, data, bench):
+    fairdp.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
+    warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+    try:
+        code = fairdp.main(arguments, prog_name="fairdp", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else DONE)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _fail("interrupted; nothing was written but a checkpoint, if one was asked for", INTERRUPTED)
+    except click.UsageError as error:
+        hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
+        _fail(f"{error.format_message()}{hint}", BAD_INPUT)
+    except click.ClickException as error:
+        _fail(error.format_message(), BAD_INPUT)
+    except (ValueError, OSError) as error:
+        if os.environ.get("FAIRDP_DEBUG"):
+            raise
+        _fail(str(error), BAD_INPUT)
+    except Exception as error:
+        if os.environ.get("FAIRDP_DEBUG"):
+            raise
+        kind = type(error).__name__
+        _fail(f"internal error, {kind}: {error}; FAIRDP_DEBUG=1 shows where. Please report it.", INTERNAL)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo("fairdp: " + " ".join(message.split()), err=True)
+    sys.exit(code)

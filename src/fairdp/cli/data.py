@@ -1,0 +1,56 @@
+"""`fairdp data`: the named data sets, where they come from, and how to get them."""
+
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import output_options
+
+
+@click.group()
+def data() -> None:
+    """List and fetch the named data sets."""
+
+
+@data.command("list", epilog="\b\nExample:\n  fairdp data list\n")
+@output_options
+def list_(as_json: bool, seed: int | None) -> None:
+    """Show the named data sets, their licences and whether they are on this machine."""
+    from fairdp.data import sources
+    from fairdp.data.catalog import DATASETS
+    from fairdp.reporting import print_rows
+
+    rows = [
+        {
+            "name": card.name,
+            "what": card.title,
+            "rows": card.rows,
+            "features": card.features,
+            "groups": ", ".join(card.groups),
+            "label": card.label,
+            "licence": card.licence,
+            "source": card.source,
+            "here": not card.checksums or sources.find(card.name) is not None,
+            "sha256": dict(card.checksums),
+        }
+        for card in DATASETS.values()
+    ]
+    print_rows("datasets", rows, as_json=as_json, hide=("label", "source", "sha256"))
+
+
+@data.command("get", epilog="\b\nExample:\n  fairdp data get adult\n")
+@click.argument("name")
+@click.option("--from", "source", type=click.Path(path_type=Path), help="A file or folder you already have.")
+@output_options
+def get(name: str, source: Path | None, as_json: bool, seed: int | None) -> None:
+    """Fetch a data set into the cache and check it by SHA-256."""
+    from fairdp.data import sources
+    from fairdp.data.catalog import DATASETS
+    from fairdp.reporting import print_pairs
+
+    if name not in DATASETS:
+        raise click.BadParameter(f"{name!r} is not one of {', '.join(DATASETS)}.", param_hint="NAME")
+    if not DATASETS[name].checksums:
+        raise click.BadParameter(f"{name!r} is built in; there is nothing to get.", param_hint="NAME")
+    folder = sources.fetch(name, source=source, say=lambda line: click.echo(line, err=True))
+    print_pairs({"dataset": name, "folder": str(folder), "licence": DATASETS[name].licence}, as_json=as_json)

@@ -1,0 +1,80 @@
+"""`fairdp fit`: train, evaluate on held-out records, save."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairdp.cli.options import numbers, output_options, training_options, whole_numbers
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fairdp fit --dataset adult --epsilon 1 --out model/
+  fairdp fit loans.csv --label default --sensitive sex,region --epsilon 2 --schema loans.yaml --out model/
+"""
+)
+@click.argument("table", required=False, type=click.Path(path_type=Path))
+@click.option("--dataset", help="A named data set instead of TABLE; see `fairdp data list`.")
+@click.option("--label", help="Column to predict; two values.")
+@click.option("--positive", help="The label's value that counts as positive.")
+@click.option("--sensitive", help="Protected columns, separated by commas; several make intersections.")
+@click.option("--schema", type=click.Path(path_type=Path), help="Declared types, categories and bounds (YAML, JSON).")
+@click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE.")
+@training_options
+@click.option("--model", default="auto", show_default=True, help="auto, mlp, logistic or cnn.")
+@click.option("--hidden", callback=whole_numbers, help="Layer sizes of the MLP, such as 32,32.")
+@click.option("--activation", type=click.Choice(["relu", "tanh"]), help="Activation of the hidden layers.")
+@click.option("--normalize-embedding", is_flag=True, help="Scale embeddings to norm one.")
+@click.option("--learning-rate", callback=numbers, help="Step sizes, each for an equal part of the run.")
+@click.option("--schedule", type=click.Choice(["piecewise", "inverse_sqrt"]), default="piecewise", show_default=True)
+@click.option("--optimizer", type=click.Choice(["adam", "sgd", "adam_then_sgd"]), default="adam", show_default=True)
+@click.option("--group-sizes", type=click.Choice(["public", "private"]), default="public", show_default=True)
+@click.option("--max-physical-batch-size", type=int, default=4096, show_default=True, help="Memory against speed.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path), help="File to continue from after a crash; keep it safe."
+)
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the trained model.")
+@output_options
+def fit(
+    table: Path | None,
+    dataset: str | None,
+    label: str | None,
+    positive: str | None,
+    sensitive: str | None,
+    schema: Path | None,
+    test_fraction: float,
+    checkpoint: Path | None,
+    resume: bool,
+    out: Path | None,
+    as_json: bool,
+    seed: int | None,
+    hidden: tuple[int, ...] | None,
+    **parameters: Any,
+) -> None:
+    """Train a private, group-fair classifier on TABLE (CSV or Parquet) or on a named data set."""
+    from fairdp.reporting import print_fit
+    from fairdp.tasks import FitTask, Source, run_fit
+
+    source = Source(
+        table=table,
+        dataset=dataset,
+        label=label,
+        positive=positive,
+        sensitive=tuple(sensitive.split(",")) if sensitive else (),
+        schema=schema,
+        test_fraction=test_fraction,
+    )
+    chosen = {name: value for name, value in parameters.items() if value is not None}
+    if hidden:
+        chosen["hidden"] = hidden
+    task = FitTask(
+        source=source,
+        parameters={**chosen, "random_state": seed},
+        checkpoint=checkpoint,
+        resume=resume,
+        out=out,
+    )
+    print_fit(run_fit(task), as_json=as_json)

@@ -1,0 +1,64 @@
+"""Options that several commands share, and how numbers are read from the command line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+
+
+def output_options(command: Command) -> Command:
+    """``--json`` and ``--seed``, which every command has."""
+    command = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else there.")(
+        command
+    )
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        help="Repeatable run, for experiments: the guarantee then holds only while the seed is secret.",
+    )(command)
+
+
+def training_options(command: Command) -> Command:
+    """The numbers of a run; what is left out gets the default of the model kind."""
+    options = (
+        click.option("--method", default="fairdp", show_default=True, help="Training method; see `fairdp methods`."),
+        click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε; inf: no noise."),
+        click.option("--delta", type=float, default=1e-5, show_default=True, help="Privacy budget δ, below 1/n."),
+        click.option("--sample-rate", type=float, help="Chance of a record to be in a batch, q."),
+        click.option("--n-steps", type=int, help="Number of steps, T."),
+        click.option("--clip-norm", type=float, help="Bound on one record's gradient, C."),
+        click.option("--weight-bound", type=float, default=1.0, show_default=True, help="Bound on the head, M."),
+        click.option("--n-members", type=int, default=10, show_default=True, help="Heads of the ensemble, N."),
+        click.option(
+            "--noise-allocation",
+            type=click.Choice(["per_group", "average"]),
+            default="per_group",
+            show_default=True,
+            help="Noise for every group (the paper), or one draw on their average (less noise, same ε).",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
+    """Read ``.007,.005`` as numbers."""
+    if value is None:
+        return None
+    try:
+        return tuple(float(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of numbers such as 0.007,0.005.") from None
+
+
+def whole_numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """Read ``10771,21790`` as whole numbers."""
+    if value is None:
+        return None
+    try:
+        return tuple(int(part) for part in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers such as 10771,21790.") from None

@@ -1,0 +1,42 @@
+"""`fairdp predict` and `fairdp evaluate`: a saved model on new rows."""
+
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import output_options
+
+
+@click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv\n")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV or Parquet file for the decisions.")
+@output_options
+def predict(folder: Path, table: Path, out: Path, as_json: bool, seed: int | None) -> None:
+    """Write score, probability and decision of the model in FOLDER for every row of TABLE.
+
+    The protected columns are not needed.
+    """
+    from fairdp.reporting import print_pairs
+    from fairdp.tasks import run_predict
+
+    print_pairs(run_predict(folder, table, out), as_json=as_json)
+
+
+@click.command(epilog="\b\nExample:\n  fairdp evaluate model/ labelled.csv\n")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("table", required=False, type=click.Path(path_type=Path))
+@click.option("--dataset", help="The test split of a named data set instead of TABLE.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@output_options
+def evaluate(
+    folder: Path, table: Path | None, dataset: str | None, confidence: float, as_json: bool, seed: int | None
+) -> None:
+    """Measure utility and fairness of the model in FOLDER on labelled rows, with confidence intervals.
+
+    The figures are exact, so they are for the data holder's eyes: publishing them is outside the privacy guarantee.
+    """
+    from fairdp.reporting import print_evaluation
+    from fairdp.tasks import run_evaluate
+
+    print_evaluation(run_evaluate(folder, table, dataset, confidence=confidence, seed=seed), as_json=as_json)

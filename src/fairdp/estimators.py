@@ -1,0 +1,332 @@
+"""The scikit-learn classifier: one estimator for every method."""
+
+import math
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairdp import _validate, fitting
+from fairdp.accounting import PrivacyBudget
+from fairdp.artifacts import SavedModel, read_model, write_model
+from fairdp.config import DEFAULTS, MODELS, ModelConfig, TrainConfig, default_n_steps, default_sample_rate
+from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
+from fairdp.privacy import PrivacySpent
+from fairdp.sensitive import groups_of
+from fairdp.training.models import ExtractorBuilder
+
+NOT_CERTIFIED = {
+    "certified": False,
+    "reason": "no records were set aside for certification, so no bound on the gaps is stated",
+}
+
+
+class FairDPClassifier(ClassifierMixin, BaseEstimator):
+    r"""Binary classifier trained with differential privacy, group by group.
+
+    Parameters
+    ----------
+    method
+        Name of the training method; ``fairdp.METHODS`` lists them.
+    epsilon, delta
+        Privacy budget for adding or removing one record. ``epsilon=inf`` trains without noise, for debugging.
+    model
+        ``"mlp"``, ``"logistic"``, ``"cnn"``, or ``"auto"``: an MLP for tables and the CNN for images.
+    hidden, activation, normalize_embedding
+        Layer sizes of the MLP, activation (``"relu"``, ``"tanh"``), and whether embeddings are scaled to norm one.
+    module
+        Callable that builds a feature extractor, used instead of ``model``.
+    weight_bound
+        Bound on the norm of the head with its bias, :math:`M`; used by ``fairdp``.
+    clip_norm, sample_rate, n_steps, learning_rate
+        :math:`C, q, T, \eta`; None picks the default of the model kind. Several learning rates share the run equally.
+    schedule, optimizer, momentum, sgd_learning_rate
+        See `TrainConfig`.
+    n_members
+        Heads of the ensemble made in the last step, :math:`N`; used by ``fairdp``.
+    noise_allocation
+        ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
+    group_sizes
+        ``"public"``, or ``"private"``: the sizes are counted with noise, for 5 % of epsilon.
+    max_physical_batch_size
+        Records per forward pass; affects memory, not the result.
+    random_state
+        Seed for repeatable experiments; the guarantee then holds only while the seed is secret. None: the operating
+        system's entropy.
+
+    Attributes
+    ----------
+    privacy_
+        What was spent, per group, and how it was accounted.
+    certificate_
+        Bounds on the fairness gaps, or why there are none.
+    classes_, group_names_, n_features_in_
+        The two labels, the names of the groups, the number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> sex = rng.choice(["f", "m"], size=2000)
+    >>> model = FairDPClassifier(epsilon=2.0, n_steps=100, random_state=0).fit(X, y, sensitive_features=sex)
+    >>> bool(model.privacy_.epsilon <= 2.0)
+    True
+    >>> model.predict(X[:3]).shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "fairdp",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        model: str = "auto",
+        hidden: tuple[int, ...] = (32,),
+        activation: str | None = None,
+        normalize_embedding: bool = False,
+        module: ExtractorBuilder | None = None,
+        weight_bound: float = 1.0,
+        clip_norm: float | None = None,
+        sample_rate: float | None = None,
+        n_steps: int | None = None,
+        learning_rate: float | tuple[float, ...] | None = None,
+        schedule: str = "piecewise",
+        optimizer: str = "adam",
+        momentum: float = 0.0,
+        sgd_learning_rate: float = 0.005,
+        n_members: int = 10,
+        noise_allocation: str = "per_group",
+        group_sizes: str = "public",
+        max_physical_batch_size: int = 4096,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.model = model
+        self.hidden = hidden
+        self.activation = activation
+        self.normalize_embedding = normalize_embedding
+        self.module = module
+        self.weight_bound = weight_bound
+        self.clip_norm = clip_norm
+        self.sample_rate = sample_rate
+        self.n_steps = n_steps
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.optimizer = optimizer
+        self.momentum = momentum
+        self.sgd_learning_rate = sgd_learning_rate
+        self.n_members = n_members
+        self.noise_allocation = noise_allocation
+        self.group_sizes = group_sizes
+        self.max_physical_batch_size = max_physical_batch_size
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> Self:
+        """Train on records with two kinds of labels.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n_samples, n_features), or images, shape (n_samples, channels, height, width).
+        y
+            Labels, shape (n_samples,), of two kinds; the larger one is the positive class.
+        sensitive_features
+            Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
+        """
+        records, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) > 2:
+            kind = type_of_target(labels)
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        if len(self.classes_) < 2:
+            raise ValueError("Classifier can't train when only one class is present.")
+        groups, names = groups_of(sensitive_features, len(codes))
+        if sensitive_features is None:
+            warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=2)
+        return self.fit_grouped(GroupedData(records, codes.astype(np.int64), groups, names))
+
+    def fit_grouped(
+        self,
+        data: GroupedData,
+        *,
+        progress: fitting.Progress | None = None,
+        public_assumptions: tuple[str, ...] = (),
+    ) -> Self:
+        """Train on records that are already encoded; may show progress, write checkpoints and resume from one."""
+        progress = progress or fitting.Progress()
+        generators = fitting.Generators.of(self._seed())
+        budget = PrivacyBudget(epsilon=self.epsilon, delta=self.delta)
+        resumed = fitting.resumed_checkpoint(progress)
+        private_sizes = self._wants_private_sizes()
+        sizes, counts_epsilon = fitting.planning_sizes(
+            data, private=private_sizes, epsilon=self.epsilon, count_noise=generators.count_noise
+        )
+        sizes = resumed.group_sizes if resumed else sizes
+        self._check_sizes(data.group_names, sizes)
+        shape = data.X.shape[1:]
+        self.model_config_, config = self._model_config(shape), self._train_config(shape, sizes)
+        plan = fitting.plan_run(self.method, config, budget, sizes, counts_epsilon)
+        self.score_model_ = fitting.build_model(self.model_config_, shape, self.module, generators.start)
+        fitting.run(self.score_model_, data, plan, config, generators, progress, resumed)
+        self.privacy_ = fitting.account(
+            plan,
+            data,
+            private_sizes=private_sizes,
+            seeded=generators.seeded,
+            public_assumptions=public_assumptions,
+        )
+        self.certificate_: dict[str, Any] = dict(NOT_CERTIFIED)
+        self.group_names_ = data.group_names
+        self.n_features_in_ = shape[0]
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.array([0, 1])
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores; a record is predicted positive when its score is at least zero. No group is needed."""
+        check_is_fitted(self)
+        return self.scores(validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False))
+
+    def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Scores of records that are already encoded."""
+        return self.score_model_.scores(torch.from_numpy(np.ascontiguousarray(X))).double().numpy()
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The predicted label of each record."""
+        decisions = (self.decision_function(X) >= 0).astype(int)
+        return self.classes_[decisions]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
+        positive = 1 / (1 + np.exp(-self.decision_function(X)))
+        return np.column_stack([1 - positive, positive])
+
+    def privacy_statement(self) -> str:
+        """The privacy guarantee in words."""
+        check_is_fitted(self)
+        return self.privacy_.statement()
+
+    def save(self, folder: str | Path, *, feature_schema: dict[str, Any] | None = None) -> None:
+        """Write the model to a folder, whole or not at all; ``feature_schema`` lets commands read raw tables."""
+        check_is_fitted(self)
+        about = {
+            "parameters": _storable(self.get_params(deep=False)),
+            "model": asdict(self.model_config_),
+            "shape": list(self.score_model_.shape),
+            "classes": self.classes_.tolist(),
+            "groups": list(self.group_names_),
+            "feature_schema": feature_schema,
+        }
+        saved = SavedModel(
+            tensors={"params": self.score_model_.params},
+            model=about,
+            privacy=self.privacy_.to_dict(),
+            certificate=self.certificate_,
+        )
+        write_model(Path(folder), saved)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> "FairDPClassifier":
+        """Read a saved model; one trained with an own module needs that module's builder again."""
+        saved = read_model(Path(folder))
+        parameters = _restored(saved.model["parameters"])
+        config = ModelConfig(**{**saved.model["model"], "hidden": tuple(saved.model["model"]["hidden"])})
+        if config.kind == "custom" and module is None:
+            raise ValueError(f"{str(folder)!r} was trained with an own module; pass its builder as module=.")
+        estimator = cls(**{**parameters, "module": module})
+        shape = tuple(saved.model["shape"])
+        estimator.model_config_ = config
+        estimator.score_model_ = fitting.build_model(config, shape, module, np.random.default_rng(0))
+        estimator.score_model_.replace_params(saved.tensors["params"])
+        estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
+        estimator.certificate_ = saved.certificate
+        estimator.classes_ = np.array(saved.model["classes"])
+        estimator.group_names_ = tuple(saved.model["groups"])
+        estimator.n_features_in_ = shape[0]
+        return estimator
+
+    def _seed(self) -> int | None:
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31))
+        return None if self.random_state is None else int(self.random_state)
+
+    def _wants_private_sizes(self) -> bool:
+        _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
+        return self.group_sizes == "private"
+
+    def _check_sizes(self, group_names: tuple[str, ...], sizes: tuple[float, ...]) -> None:
+        _validate.one_of(METHODS, method=self.method)
+        fitting.check_groups(group_names, sizes, self.sample_rate)
+        if self.delta >= 1 / sum(sizes):
+            raise ValueError(
+                f"delta must be below 1/n = {1 / sum(sizes):.2g} for n = {sum(sizes):.0f} records, got {self.delta!r}."
+            )
+
+    def _kind(self, shape: tuple[int, ...]) -> str:
+        _validate.one_of((*MODELS, "auto"), model=self.model)
+        if self.module is not None:
+            return "custom"
+        if self.model != "auto":
+            return self.model
+        return "cnn" if len(shape) == 3 else "mlp"
+
+    def _model_config(self, shape: tuple[int, ...]) -> ModelConfig:
+        kind = self._kind(shape)
+        return ModelConfig(
+            kind=kind,
+            hidden=tuple(self.hidden),
+            activation=self.activation or DEFAULTS.get(kind, DEFAULTS["mlp"]).activation,
+            normalize_embedding=self.normalize_embedding,
+        )
+
+    def _train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
+        kind = self._kind(shape)
+        defaults = DEFAULTS.get(kind, DEFAULTS["mlp"])
+        sample_rate = default_sample_rate(kind, min(sizes)) if self.sample_rate is None else self.sample_rate
+        _validate.sample_rate(sample_rate=sample_rate)
+        rates = defaults.learning_rates if self.learning_rate is None else self.learning_rate
+        return TrainConfig(
+            sample_rate=sample_rate,
+            n_steps=default_n_steps(kind, sample_rate) if self.n_steps is None else self.n_steps,
+            clip_norm=defaults.clip_norm if self.clip_norm is None else self.clip_norm,
+            learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
+            schedule=self.schedule,
+            optimizer=self.optimizer,
+            momentum=self.momentum,
+            sgd_learning_rate=self.sgd_learning_rate,
+            weight_bound=self.weight_bound,
+            n_members=self.n_members,
+            noise_allocation=self.noise_allocation,
+            max_physical_batch_size=self.max_physical_batch_size,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them; a module is code, and a seed may be the secret that the guarantee rests on."""
+    kept = {name: value for name, value in parameters.items() if name not in ("module", "random_state")}
+    return {name: "inf" if isinstance(v, float) and math.isinf(v) else v for name, v in kept.items()}
+
+
+def _restored(parameters: dict[str, Any]) -> dict[str, Any]:
+    values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -1,0 +1,80 @@
+"""Files and folders that are written whole or not at all, and JSON that every reader accepts."""
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace a file in one step, readable by its owner only; the old content stays until the new one is complete."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes], *, marker: str) -> None:
+    """Write all files to a folder in one step; an existing folder is replaced only if it holds the marker file."""
+    check_replaceable(folder, marker=marker)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        for name, content in contents.items():
+            (staging / name).write_bytes(content)
+        staging.chmod(0o755)
+        _swap_in(staging, folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def check_replaceable(folder: Path, *, marker: str) -> None:
+    """Refuse, before any work is done, a folder that could not be written or that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output folder {str(folder)!r} is a file; choose another name.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
+        raise ValueError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
+    above = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise ValueError(f"output folder {str(folder)!r} cannot be written: no permission in {str(above)!r}.")
+
+
+def _swap_in(staging: Path, folder: Path) -> None:
+    if not folder.exists():
+        staging.rename(folder)
+        return
+    old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old.")) / "old"
+    folder.rename(old)
+    try:
+        staging.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+    finally:
+        shutil.rmtree(old.parent, ignore_errors=True)
+
+
+def json_bytes(value: Any) -> bytes:
+    """Readable JSON; numbers that JSON does not know (infinity, NaN) become null."""
+    return (json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

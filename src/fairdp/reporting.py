@@ -1,0 +1,161 @@
+"""Results as JSON or as tables in the terminal."""
+
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fairdp.files import json_bytes
+
+METRIC_NAMES = {
+    "auc": "ROC-AUC",
+    "accuracy": "accuracy",
+    "positive_rate": "positive rate",
+    "demographic_parity_difference": "demographic parity gap",
+    "demographic_parity_ratio": "demographic parity ratio",
+    "equal_opportunity_difference": "equal opportunity gap",
+    "equalized_odds_difference": "equalised odds gap",
+    "false_positive_rate_difference": "false positive rate gap",
+}
+
+
+def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
+    """The result of a training run."""
+    statement = report.pop("statement")
+    if as_json:
+        _print_json(report)
+        return
+    title = f"{report['method']} on {report['dataset']}"
+    sizes = f"{report['n_train']:,} training records, {report['n_test']:,} test records"
+    rows = [*_privacy_rows(report["privacy"]), None, *_metric_rows(report["metrics"])]
+    _print_table(f"{title}: {sizes}", rows)
+    print(f"\n{statement}")
+    if not report["certificate"]["certified"]:
+        print(f"Fairness certificate: none, because {report['certificate']['reason']}.")
+    if report["out"]:
+        print(f"Model written to {report['out']}.")
+    _print_warnings(report["warnings"])
+
+
+def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
+    """Metrics with their confidence intervals."""
+    if as_json:
+        _print_json(report)
+        return
+    intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
+    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report["metrics"])]
+    level = f"{100 * report['confidence']:g} % interval"
+    _print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
+    print("Exact figures on real records: for the data holder's eyes, outside the privacy guarantee.")
+    _print_warnings(report["warnings"])
+
+
+def print_plan(report: dict[str, Any], *, as_json: bool) -> None:
+    """The cost of a run that has not been made."""
+    if as_json:
+        _print_json(report)
+        return
+    batches = ", ".join(f"{size:.1f}" for size in report["expected_batch_sizes"])
+    rows = [*_privacy_rows(report["privacy"]), ("records per step, by group", batches)]
+    rows.append(("noise on the averaged gradient", f"{report['privacy']['noise_std']:.3g} per coordinate"))
+    _print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
+
+
+def print_bench(report: dict[str, Any], *, as_json: bool) -> None:
+    """Ratios of one benchmark run."""
+    print_pairs(report if as_json else dict(_flattened(report)), as_json=as_json)
+
+
+def print_pairs(pairs: Mapping[str, Any], *, as_json: bool) -> None:
+    """A few named values."""
+    if as_json:
+        _print_json(pairs)
+        return
+    _print_table(None, [(name, _text(value)) for name, value in pairs.items()])
+
+
+def print_rows(name: str, rows: Sequence[Mapping[str, Any]], *, as_json: bool, hide: Sequence[str] = ()) -> None:
+    """A list of things with the same fields."""
+    if as_json:
+        _print_json({name: list(rows)})
+        return
+    shown = [field for field in rows[0] if field not in hide]
+    _print_table(None, [tuple(_text(row[field]) for field in shown) for row in rows], headers=tuple(shown))
+
+
+def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    by_group = ", ".join(f"{name} {_number(value)}" for name, value in privacy["epsilon_by_group"].items())
+    return [
+        ("epsilon (PLD)", f"{_number(privacy['epsilon'])} at delta {privacy['delta']:g}"),
+        ("epsilon by group", by_group),
+        ("epsilon (moments accountant)", _number(privacy["epsilon_rdp"])),
+        ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}"),
+        (
+            "sampling",
+            f"rate {privacy['sample_rate']:.4g}, {privacy['n_steps']} steps, clip norm {privacy['clip_norm']:g}",
+        ),
+    ]
+
+
+def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    return [(name, label, _number(metrics[name])) for name, label in METRIC_NAMES.items()]
+
+
+def _metric_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [(label, value) for _, label, value in _metrics(metrics)]
+    by_group = ", ".join(f"{name} {_number(rate)}" for name, rate in metrics["positive_rate_by_group"].items())
+    rows.insert(3, ("positive rate by group", by_group))
+    return rows
+
+
+def _print_table(
+    title: str | None, rows: Iterable[tuple[str, ...] | None], headers: tuple[str, ...] | None = None
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=bool(headers))
+    rows = list(rows)
+    width = max((len(row) for row in rows if row), default=2)
+    for header in headers or ("",) * width:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*row)
+    Console().print(table)
+
+
+def _print_warnings(warnings: Sequence[str]) -> None:
+    for text in warnings:
+        print(f"warning: {text}", file=sys.stderr)
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json_bytes(value).decode())
+
+
+def _flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _flattened(item, f"{prefix}{name}.")
+        else:
+            yield prefix + name, item
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "no evidence"
+    return "infinite" if math.isinf(value) else f"{value:.4f}"
+
+
+def _interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{low:.4f} to {high:.4f}"

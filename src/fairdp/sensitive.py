@@ -1,0 +1,31 @@
+"""Protected groups from whatever users hold: arrays, lists, Series, or several columns."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+
+def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Group codes and names; several columns are combined, and only the combinations that occur are groups.
+
+    >>> groups_of(["m", "f", "m"], 3)
+    (array([1, 0, 1]), ('f', 'm'))
+    >>> groups_of([["f", "old"], ["m", "old"]], 2)[1]
+    ('f & old', 'm & old')
+    """
+    if sensitive_features is None:
+        return np.zeros(n_samples, dtype=np.int64), ("all",)
+    columns = pd.DataFrame(sensitive_features)
+    if len(columns) != n_samples:
+        raise ValueError(f"sensitive_features has {len(columns)} entries, but X has {n_samples} records.")
+    missing = columns.isna().to_numpy().any(axis=1)
+    if missing.any():
+        raise ValueError(
+            f"sensitive_features has no value for {missing.sum()} records (first at position {missing.argmax()}); "
+            "give missing values a group of their own or drop these records."
+        )
+    labels = columns.astype(str).agg(" & ".join, axis=1)
+    names, codes = np.unique(labels.to_numpy(dtype=str), return_inverse=True)
+    return codes.astype(np.int64), tuple(str(name) for name in names)

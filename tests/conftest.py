@@ -1,0 +1,35 @@
+"""Real data for tests: fetched where it can be had, and named at the end of the run where it cannot."""
+
+from functools import lru_cache
+
+import pytest
+
+from fairdp.data import sources
+
+
+@lru_cache
+def reason_missing(name: str) -> str | None:
+    """Why a data set cannot be had on this machine; None if it can."""
+    try:
+        sources.fetch(name)
+    except (OSError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs_data"):
+        reason = reason_missing(mark.args[0])
+        if reason:
+            pytest.skip(f"needs {mark.args[0]}: {reason}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name every test that needed data which could not be had: a gap must be seen, not hidden in a count."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", []) if "needs " in str(r.longrepr)]
+    if not skipped:
+        terminalreporter.write_line("All tests on real data ran.")
+        return
+    terminalreporter.section("tests on real data that could not run", sep="-")
+    for report in skipped:
+        terminalreporter.write_line(f"{report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
