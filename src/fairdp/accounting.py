@@ -1,14 +1,10 @@
 """What a recorded mechanism spends, and the noise that a target epsilon needs."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
-
-import dp_accounting
-from dp_accounting import pld, rdp
-from scipy.optimize import brentq
-from scipy.stats import norm
 
 from fairdp import _validate
 
@@ -18,6 +14,9 @@ RELATION = "add_or_remove_one"
 # A target is met by a multiplier of this many digits, rounded up, that leaves at most this part unspent.
 _DIGITS = 6
 _TOLERANCE = 1e-3
+
+# Widths of the grid on which PLD keeps the privacy loss; both round up, so both give upper bounds.
+_FINE, _COARSE = 1e-4, 1e-3
 
 # Whole orders only: fractional ones gain nothing at these scales and do not always converge.
 _RDP_ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
@@ -66,6 +65,8 @@ class SampledGaussian:
     @property
     def event(self) -> Any:
         """The same mechanism as an event of dp-accounting, the field's common language."""
+        import dp_accounting
+
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
         sampled = dp_accounting.PoissonSampledDpEvent(self.sample_rate, gaussian)
         composed = dp_accounting.SelfComposedDpEvent(sampled, self.n_steps)
@@ -89,26 +90,40 @@ def epsilon_spent(mechanism: SampledGaussian, delta: float, *, accountant: str =
     if mechanism.noise_multiplier == 0:
         return math.inf
     sampled = (mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps)
-    return _sampled_gaussian_epsilon(*sampled, delta, accountant) + mechanism.counts_epsilon
+    return _sampled_gaussian_epsilon(*sampled, delta, accountant, _FINE) + mechanism.counts_epsilon
 
 
 def noise_multiplier_for(budget: PrivacyBudget, *, sample_rate: float, n_steps: int, accountant: str = "pld") -> float:
     """Noise multiplier that spends at most the budget and at least 99.9 % of it; rounded up, never down."""
     if math.isinf(budget.epsilon):
         return 0.0
-    multiplier = _round_up(_central_limit_multiplier(budget, sample_rate, n_steps))
-    power, previous = 1.2, None
+
+    def spent_with(multiplier: float, interval: float) -> float:
+        return _sampled_gaussian_epsilon(sample_rate, multiplier, n_steps, budget.delta, accountant, interval)
+
+    # A coarse account is faster and nearly right; the fine one then needs one or two looks.
+    start = _central_limit_multiplier(budget, sample_rate, n_steps)
+    rough = _solve(partial(spent_with, interval=_COARSE), budget.epsilon, start)
+    return _solve(partial(spent_with, interval=_FINE), budget.epsilon, rough)
+
+
+def _solve(spent_with: Callable[[float], float], epsilon: float, start: float) -> float:
+    """Multiplier that spends at most ε and at least 99.9 % of it, by secant steps in the logarithms.
+
+    Locally ε is a power of the multiplier; two points tell which.
+    """
+    multiplier, power = _round_up(start), 1.2
+    previous: tuple[float, float] | None = None
     for _ in range(60):
-        spent = _sampled_gaussian_epsilon(sample_rate, multiplier, n_steps, budget.delta, accountant)
-        if (1 - _TOLERANCE) * budget.epsilon <= spent <= budget.epsilon:
+        spent = spent_with(multiplier)
+        if (1 - _TOLERANCE) * epsilon <= spent <= epsilon:
             return multiplier
-        # Locally ε is a power of the multiplier; two points tell which (secant steps in the logarithms).
-        if previous is not None and previous != (multiplier, spent):
+        if previous is not None and previous[0] != multiplier and previous[1] != spent:
             power = math.log(previous[1] / spent) / math.log(multiplier / previous[0])
         previous = (multiplier, spent)
-        aim = (1 - _TOLERANCE / 4) * budget.epsilon
+        aim = (1 - _TOLERANCE / 4) * epsilon
         multiplier = _round_up(multiplier * (spent / aim) ** (1 / max(power, 0.5)))
-    raise ArithmeticError(f"no noise multiplier found for {budget}, {sample_rate=}, {n_steps=}.")
+    raise ArithmeticError(f"no noise multiplier found that spends epsilon={epsilon} (last tried: {multiplier}).")
 
 
 def _round_up(multiplier: float) -> float:
@@ -118,10 +133,14 @@ def _round_up(multiplier: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _sampled_gaussian_epsilon(
-    sample_rate: float, noise_multiplier: float, n_steps: int, delta: float, accountant: str
+    sample_rate: float, noise_multiplier: float, n_steps: int, delta: float, accountant: str, interval: float
 ) -> float:
+    # Imported on use: the package takes a second to load, which commands that spend nothing should not wait for.
+    import dp_accounting
+    from dp_accounting import pld, rdp
+
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-    account = pld.PLDAccountant(relation) if accountant == "pld" else rdp.RdpAccountant(_RDP_ORDERS, relation)
+    account = pld.PLDAccountant(relation, interval) if accountant == "pld" else rdp.RdpAccountant(_RDP_ORDERS, relation)
     mechanism = SampledGaussian(sample_rate=sample_rate, noise_multiplier=noise_multiplier, n_steps=n_steps)
     account.compose(mechanism.event)
     return float(account.get_epsilon(delta))
@@ -129,12 +148,12 @@ def _sampled_gaussian_epsilon(
 
 def _central_limit_multiplier(budget: PrivacyBudget, sample_rate: float, n_steps: int) -> float:
     """Where to start the search: the Gaussian limit, close but no upper bound (Bu et al., 2020, Theorem 5)."""
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr
 
     def log_delta(mu: float) -> float:
-        tail = norm.logcdf(-budget.epsilon / mu - mu / 2) + budget.epsilon
-        return norm.logcdf(-budget.epsilon / mu + mu / 2) + math.log1p(
-            -math.exp(min(tail - norm.logcdf(-budget.epsilon / mu + mu / 2), -1e-12))
-        )
+        above, below = log_ndtr(mu / 2 - budget.epsilon / mu), log_ndtr(-mu / 2 - budget.epsilon / mu)
+        return above + math.log1p(-math.exp(min(below + budget.epsilon - above, -1e-12)))
 
     mu = brentq(lambda m: log_delta(m) - math.log(budget.delta), 1e-3 * min(1, budget.epsilon), 50.0)
     return 1 / math.sqrt(math.log1p(mu**2 / (sample_rate**2 * n_steps)))

@@ -74,13 +74,17 @@ def print_pairs(pairs: Mapping[str, Any], *, as_json: bool) -> None:
     _print_table(None, [(name, _text(value)) for name, value in pairs.items()])
 
 
-def print_rows(name: str, rows: Sequence[Mapping[str, Any]], *, as_json: bool, hide: Sequence[str] = ()) -> None:
-    """A list of things with the same fields."""
+def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Things with the same fields, one paragraph each; the first field is the heading."""
     if as_json:
-        _print_json({name: list(rows)})
+        _print_json({name: list(cards)})
         return
-    shown = [field for field in rows[0] if field not in hide]
-    _print_table(None, [tuple(_text(row[field]) for field in shown) for row in rows], headers=tuple(shown))
+    for card in cards:
+        heading, *fields = card.items()
+        print(heading[1])
+        for label, value in fields:
+            print(f"  {label}: {_text(value)}")
+        print()
 
 
 def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -148,6 +152,8 @@ def _flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {item}" for name, item in value.items()) or "none"
     return _number(value) if isinstance(value, float) else str(value)
 
 

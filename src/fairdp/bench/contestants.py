@@ -170,9 +170,12 @@ def sampled_batches(task: Task, data: GroupedData) -> Batches:
     X, y = _tensors(data)
     sampler = PoissonSampler.of_groups(data.groups, (task.sample_rate,) * data.n_groups)
     rng = np.random.default_rng(SAMPLING_SEED)
-    while True:
+
+    def draw() -> tuple[Tensor, Tensor]:
         batch = torch.from_numpy(sampler.draw(rng))
-        yield X.index_select(0, batch), y.index_select(0, batch)
+        return X.index_select(0, batch), y.index_select(0, batch)
+
+    return iter(draw, None)
 
 
 def _tensors(data: GroupedData) -> tuple[Tensor, Tensor]:

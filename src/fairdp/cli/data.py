@@ -18,24 +18,24 @@ def list_(as_json: bool, seed: int | None) -> None:
     """Show the named data sets, their licences and whether they are on this machine."""
     from fairdp.data import sources
     from fairdp.data.catalog import DATASETS
-    from fairdp.reporting import print_rows
+    from fairdp.reporting import print_cards
 
-    rows = [
+    cards = [
         {
             "name": card.name,
             "what": card.title,
             "rows": card.rows,
             "features": card.features,
             "groups": ", ".join(card.groups),
-            "label": card.label,
+            "positive": card.label,
             "licence": card.licence,
             "source": card.source,
-            "here": not card.checksums or sources.find(card.name) is not None,
+            "on this machine": not card.checksums or sources.find(card.name) is not None,
             "sha256": dict(card.checksums),
         }
         for card in DATASETS.values()
     ]
-    print_rows("datasets", rows, as_json=as_json, hide=("label", "source", "sha256"))
+    print_cards("datasets", cards, as_json=as_json)
 
 
 @data.command("get", epilog="\b\nExample:\n  fairdp data get adult\n")

@@ -10,16 +10,17 @@ from fairdp.cli.options import output_options
 def methods(as_json: bool, seed: int | None) -> None:
     """List the training methods, their guarantees and their papers."""
     from fairdp.methods import METHODS
-    from fairdp.reporting import print_rows
+    from fairdp.reporting import print_cards
 
-    rows = [
+    cards = [
         {
             "method": name,
             "private": method.private,
+            "unit": "record",
             "guarantee": method.guarantee,
-            "group needed at prediction": method.needs_group_at_prediction,
+            "needs_group_at_prediction": method.needs_group_at_prediction,
             "paper": method.paper,
         }
         for name, method in METHODS.items()
     ]
-    print_rows("methods", rows, as_json=as_json)
+    print_cards("methods", cards, as_json=as_json)
