@@ -11,7 +11,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test test-slow check setup clean
+.PHONY: demo picture test test-slow check setup clean
 
 demo: setup
 	@mkdir -p demo
@@ -35,6 +35,10 @@ check: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test: check
+
+# The picture in the README: what `make demo` prints, as an SVG.
+picture: setup
+	$(BIN)/python docs/picture.py docs/demo.svg
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

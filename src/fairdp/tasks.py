@@ -126,7 +126,7 @@ def load_records(source: Source) -> Records:
         train=train,
         test=test,
         schema=table.schema,
-        warnings=(*table.notes, *(f"{text}; the guarantee takes them as public." for text in assumed)),
+        warnings=table.notes,
         public_assumptions=assumed,
     )
 
