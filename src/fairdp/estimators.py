@@ -203,7 +203,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
 
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of records that are already encoded."""
-        return self.score_model_.scores(torch.from_numpy(np.ascontiguousarray(X))).double().numpy()
+        return self.score_model_.scores(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))).double().numpy()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The predicted label of each record."""

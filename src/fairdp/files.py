@@ -46,8 +46,13 @@ def check_replaceable(folder: Path, *, marker: str) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
         raise ValueError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
     above = next(parent for parent in folder.absolute().parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise ValueError(f"output folder {str(folder)!r} cannot be written: no permission in {str(above)!r}.")
+    try:
+        # Trying is the only sure answer: permissions say nothing of read-only and special file systems.
+        os.rmdir(tempfile.mkdtemp(dir=above, prefix=".fairdp."))
+    except OSError as error:
+        raise ValueError(
+            f"output folder {str(folder)!r} cannot be written: {error.strerror} in {str(above)!r}."
+        ) from None
 
 
 def _swap_in(staging: Path, folder: Path) -> None:

@@ -1,7 +1,8 @@
 """One private training run from start to end: sizes, plan, model, loop, account."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from fairdp.training.update import FlatOptimizer
 
 # Share of epsilon that private group sizes cost: enough for counts that are right to a few dozen records.
 COUNTS_SHARE = 0.05
+
+# Numbers in a batch from which on a second thread pays.
+_WORTH_SHARING = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +137,20 @@ def run(
             sizes = plan.recipe.group_sizes
             write_checkpoint(progress.checkpoint, state, fingerprint=fingerprint, group_sizes=sizes)
 
-    train(state, data, plan, config, after)
+    with torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
+        train(state, data, plan, config, after)
+
+
+@contextmanager
+def torch_threads(*, for_batch: float, shape: tuple[int, ...]) -> Iterator[None]:
+    """One thread for steps of some hundred microseconds: sharing them gains nothing and stalls on a busy machine."""
+    before = torch.get_num_threads()
+    if for_batch * np.prod(shape) < _WORTH_SHARING:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def resumed_checkpoint(progress: Progress) -> Checkpoint | None:

@@ -1,5 +1,6 @@
 """What a step costs beside the same step without privacy and beside Opacus, measured side by side in one process."""
 
+import os
 import platform
 import warnings
 from importlib.metadata import version
@@ -17,8 +18,8 @@ FULL = {
     "cnn": Task(shape=(1, 48, 48), n_samples=8_000, batch_size=256, n_rounds=100, seconds=30.0),
 }
 QUICK = {
-    "mlp": Task(shape=(41,), n_samples=30_000, batch_size=512, n_rounds=150, seconds=4.0),
-    "cnn": Task(shape=(1, 48, 48), n_samples=2_000, batch_size=256, n_rounds=12, seconds=3.0),
+    "mlp": Task(shape=(41,), n_samples=30_000, batch_size=512, n_rounds=150, seconds=3.0),
+    "cnn": Task(shape=(1, 48, 48), n_samples=2_000, batch_size=256, n_rounds=12, seconds=2.5),
 }
 
 
@@ -41,7 +42,9 @@ def run_bench(*, quick: bool = False, n_threads: int | None = None) -> dict[str,
         ``mlp`` and ``cnn``, each with ``step_vs_nonprivate``; ``mlp`` also with ``speedup_vs_opacus`` (used as its
         documentation shows) and ``speedup_vs_gradsample`` (its model and optimiser on our batches in memory).
         ``groups_16_vs_2`` and ``peak_memory_vs_nonprivate``, the larger of the two tasks' ratios. ``threads``,
-        ``rounds`` and ``versions`` say what was run. A speed-up is better when larger, all other ratios when smaller.
+        ``rounds``, ``machine`` and ``versions`` say what was run and where. A speed-up is better when larger, all
+        other ratios when smaller. A load average near the number of processors means that other programs took part:
+        several threads that wait for each other then measure the scheduler.
     """
     return compare(**(QUICK if quick else FULL), n_threads=n_threads)
 
@@ -53,6 +56,7 @@ def compare(*, mlp: Task, cnn: Task, n_threads: int | None = None) -> dict[str, 
     # Opacus warns of its random numbers and torch of the hooks of Opacus; neither concerns a measurement.
     with torch_threads(n_threads), warnings.catch_warnings(action="ignore"):
         require_opacus()
+        load = _load_average()
         threads = torch.get_num_threads()
         mlp_times, mlp_rounds = median_milliseconds(all_steps(mlp), n_rounds=mlp.n_rounds, seconds=mlp.seconds)
         cnn_times, cnn_rounds = median_milliseconds(
@@ -77,6 +81,7 @@ def compare(*, mlp: Task, cnn: Task, n_threads: int | None = None) -> dict[str, 
         "peak_memory_vs_nonprivate": max(_ratio(mlp_peaks), _ratio(cnn_peaks)),
         "threads": threads,
         "rounds": {"mlp": mlp_rounds, "cnn": cnn_rounds},
+        "machine": {"processors": os.cpu_count(), "load_average": load},
         "versions": _versions(),
     }
 
@@ -92,3 +97,8 @@ def _peaks(task: Task) -> dict[str, float]:
 def _versions() -> dict[str, str]:
     packages = ("fairdp", "numpy", "opacus", "torch")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _load_average() -> float | None:
+    """Processes that wanted a processor during the last minute; not every system tells."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None

@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from fairdp.bench.contestants import Step
 
-WARM_UP_ROUNDS = 5
+WARM_UP_ROUNDS = 3
 
 
 def median_milliseconds(steps: dict[str, Step], *, n_rounds: int, seconds: float) -> tuple[dict[str, float], int]:

@@ -53,7 +53,9 @@ class Trainer:
 
     def __init__(self, state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig) -> None:
         self.state, self.plan, self.config = state, plan, config
-        self.X, self.y = torch.from_numpy(data.X), torch.from_numpy(data.y).to(torch.float32)
+        # Torch wants memory it may write to, though nothing here writes; only read-only arrays are copied.
+        self.X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
+        self.y = torch.tensor(data.y, dtype=torch.float32)
         self.sampler = PoissonSampler.of_groups(data.groups, plan.recipe.sample_rates)
         self.weights = torch.from_numpy(plan.recipe.record_weights[data.groups]).to(torch.float32)
         self.sensitivities, self.multipliers = plan.recipe.sensitivities, plan.noise_multipliers
