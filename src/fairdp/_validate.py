@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Collection
+from numbers import Real
 
 
 def positive(**values: float) -> None:
     """Every value is a positive number; infinity counts."""
     for name, value in values.items():
-        if not (isinstance(value, (int, float)) and value > 0):
+        if not (isinstance(value, Real) and value > 0):
             raise ValueError(f"{name} must be positive, got {value!r}.")
 
 
 def positive_integer(**values: int) -> None:
     """Every value is a whole number of at least one."""
     for name, value in values.items():
-        if isinstance(value, bool) or value != int(value) or value < 1:
+        real = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if not real or value != int(value) or value < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
 
 
@@ -29,14 +31,14 @@ def finite_positive(**values: float) -> None:
 def in_unit_interval(**values: float) -> None:
     """Every value lies strictly between zero and one."""
     for name, value in values.items():
-        if not (isinstance(value, (int, float)) and 0 < value < 1):
+        if not (isinstance(value, Real) and 0 < value < 1):
             raise ValueError(f"{name} must be in (0, 1), got {value!r}.")
 
 
 def sample_rate(**values: float) -> None:
     """Every value is a probability above zero; one means every record at every step."""
     for name, value in values.items():
-        if not (isinstance(value, (int, float)) and 0 < value <= 1):
+        if not (isinstance(value, Real) and 0 < value <= 1):
             raise ValueError(f"{name} must be in (0, 1], got {value!r}. Did you pass a batch size?")
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from numbers import Real
 from typing import Any
 
 from fairdp import _validate
@@ -14,6 +15,10 @@ RELATION = "add_or_remove_one"
 # A target is met by a multiplier of this many digits, rounded up, that leaves at most this part unspent.
 _DIGITS = 6
 _TOLERANCE = 1e-3
+
+# Beyond these PLD takes minutes and the promise is empty.
+_LARGEST_EPSILON = 100
+_SMALLEST_FOR_PLD = 0.1
 
 # Widths of the grid on which PLD keeps the privacy loss; both round up, so both give upper bounds.
 _FINE, _COARSE = 1e-4, 1e-3
@@ -30,9 +35,14 @@ class PrivacyBudget:
     delta: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.epsilon, (int, float)) and self.epsilon > 0):
+        if not (isinstance(self.epsilon, Real) and self.epsilon > 0):
             raise ValueError(
                 f"epsilon must be positive, got {self.epsilon!r}. Typical values: 0.5 to 8; inf trains without noise."
+            )
+        if _LARGEST_EPSILON < self.epsilon < math.inf:
+            raise ValueError(
+                f"epsilon must be at most {_LARGEST_EPSILON}, got {self.epsilon!r}: it would promise nothing. "
+                "Use inf to train without noise."
             )
         _validate.in_unit_interval(delta=self.delta)
 
@@ -61,6 +71,9 @@ class SampledGaussian:
     def __post_init__(self) -> None:
         _validate.sample_rate(sample_rate=self.sample_rate)
         _validate.positive_integer(n_steps=self.n_steps)
+        for name in ("noise_multiplier", "counts_epsilon"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}.")
 
     @property
     def event(self) -> Any:
@@ -87,14 +100,22 @@ def epsilon_spent(mechanism: SampledGaussian, delta: float, *, accountant: str =
     Zhang (2019) for RDP, the moments accountant.
     """
     _validate.one_of(ACCOUNTANTS, accountant=accountant)
+    _validate.in_unit_interval(delta=delta)
     if mechanism.noise_multiplier == 0:
         return math.inf
+    if accountant == "pld" and mechanism.noise_multiplier < _SMALLEST_FOR_PLD:
+        raise ValueError(
+            f"noise_multiplier={mechanism.noise_multiplier!r} is too small for PLD; use accountant='rdp' or more noise."
+        )
     sampled = (mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps)
     return _sampled_gaussian_epsilon(*sampled, delta, accountant, _FINE) + mechanism.counts_epsilon
 
 
 def noise_multiplier_for(budget: PrivacyBudget, *, sample_rate: float, n_steps: int, accountant: str = "pld") -> float:
     """Noise multiplier that spends at most the budget and at least 99.9 % of it; rounded up, never down."""
+    _validate.one_of(ACCOUNTANTS, accountant=accountant)
+    _validate.sample_rate(sample_rate=sample_rate)
+    _validate.positive_integer(n_steps=n_steps)
     if math.isinf(budget.epsilon):
         return 0.0
 
@@ -116,7 +137,8 @@ def _solve(spent_with: Callable[[float], float], epsilon: float, start: float) -
     previous: tuple[float, float] | None = None
     for _ in range(60):
         spent = spent_with(multiplier)
-        if (1 - _TOLERANCE) * epsilon <= spent <= epsilon:
+        # Nothing spent: records are sampled so rarely that delta alone covers them.
+        if spent == 0 or (1 - _TOLERANCE) * epsilon <= spent <= epsilon:
             return multiplier
         if previous is not None and previous[0] != multiplier and previous[1] != spent:
             power = math.log(previous[1] / spent) / math.log(multiplier / previous[0])

@@ -23,6 +23,9 @@ from fairdp.privacy import PrivacySpent
 from fairdp.sensitive import groups_of
 from fairdp.training.models import ExtractorBuilder
 
+# Frozen parameters and buffers of a module, in the saved tensors.
+_FIXED = "extractor."
+
 NOT_CERTIFIED = {
     "certified": False,
     "reason": "no records were set aside for certification, so no bound on the gaps is stated",
@@ -232,7 +235,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
             "feature_schema": feature_schema,
         }
         saved = SavedModel(
-            tensors={"params": self.score_model_.params},
+            tensors={"params": self.score_model_.params, **_prefixed(self.score_model_.fixed_state())},
             model=about,
             privacy=self.privacy_.to_dict(),
             certificate=self.certificate_,
@@ -251,7 +254,9 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         shape = tuple(saved.model["shape"])
         estimator.model_config_ = config
         estimator.score_model_ = fitting.build_model(config, shape, module, np.random.default_rng(0))
-        estimator.score_model_.replace_params(saved.tensors["params"])
+        estimator.score_model_.replace_params(saved.tensors.pop("params"))
+        fixed = {name.removeprefix(_FIXED): value for name, value in saved.tensors.items()}
+        estimator.score_model_.extractor.load_state_dict(fixed, strict=False)
         estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
         estimator.certificate_ = saved.certificate
         estimator.classes_ = np.array(saved.model["classes"])
@@ -319,6 +324,10 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _prefixed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {_FIXED + name: value for name, value in state.items()}
 
 
 def _storable(parameters: dict[str, Any]) -> dict[str, Any]:

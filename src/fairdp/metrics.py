@@ -102,27 +102,71 @@ def confidence_intervals(
     rng: np.random.Generator,
     n_draws: int = 4000,
 ) -> dict[str, tuple[float, float]]:
-    """Percentile-bootstrap intervals of the count metrics and DeLong's interval of the AUC.
+    """Percentile-bootstrap intervals of the count metrics and DeLong's interval of the AUC; NaN without evidence.
 
-    Resampling records resamples the cells of the counts as one multinomial, so no record is ever copied.
+    Resampling records resamples the cells of the counts as one multinomial, so no record is ever copied. The largest
+    gap of a resample is biased upwards, so gaps are bounded through the signed differences of pairs of groups.
     """
     counts = decision_counts(y_true, (scores >= 0).astype(np.int64), groups, n_groups)
     total = int(counts.sum())
     draws = rng.multinomial(total, counts.ravel() / total, size=n_draws).reshape(n_draws, *counts.shape)
-    sampled = {"accuracy": _accuracy(draws), "positive_rate": draws[..., 1].sum((1, 2)) / total}
-    sampled |= fairness_metrics(draws)
-    tails = ((1 - confidence) / 2, (1 + confidence) / 2)
-    intervals = {name: _quantiles(values, tails) for name, values in sampled.items()}
-    area, error = area_under_roc(y_true, scores)
-    reach = float(norm.ppf(tails[1])) * error
-    return {"auc": (max(0.0, area - reach), min(1.0, area + reach)), **intervals}
+    tail, rates = (1 - confidence) / 2, group_rates(draws)
+    true_positive = _gap_interval(rates.true_positive, tail)
+    false_positive = _gap_interval(rates.false_positive, tail)
+    return {
+        "auc": _area_interval(y_true, scores, tail),
+        "accuracy": _quantiles(_accuracy(draws), tail),
+        "positive_rate": _quantiles(draws[..., 1].sum((1, 2)) / total, tail),
+        "demographic_parity_difference": _gap_interval(rates.positive, tail),
+        "demographic_parity_ratio": _ratio_interval(rates.positive, tail),
+        "equal_opportunity_difference": true_positive,
+        # The larger of two gaps: at least each lower end, at most the larger upper end.
+        "equalized_odds_difference": (
+            max(true_positive[0], false_positive[0]),
+            max(true_positive[1], false_positive[1]),
+        ),
+        "false_positive_rate_difference": false_positive,
+    }
 
 
-def _quantiles(values: NDArray[np.float64], tails: tuple[float, float]) -> tuple[float, float]:
-    if np.isnan(values).all():
+def _gap_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    """Interval of the largest gap, from draws of the groups' rates, shape (n_draws, n_groups).
+
+    The gap is the difference of one pair, so the largest upper end of the pairs covers it; it is at least every pair's
+    lower end, and for all of them to hold at once each gets its share of the tail.
+    """
+    return _extreme_pair(rates[:, :, None] - rates[:, None, :], tail)
+
+
+def _ratio_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    """Interval of the smallest ratio of two groups' rates, by the same argument on logarithms."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(rates)
+        low, high = _extreme_pair(logs[:, :, None] - logs[:, None, :], tail)
+    return float(np.exp(-high)), float(np.exp(-low))
+
+
+def _extreme_pair(differences: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    n_groups = differences.shape[1]
+    if n_groups == 1:
+        return 0.0, 0.0
+    off_diagonal = differences[:, ~np.eye(n_groups, dtype=bool)]
+    if np.isnan(off_diagonal).any(0).any():
         return float("nan"), float("nan")
-    low, high = np.nanquantile(values, tails)
+    n_pairs = n_groups * (n_groups - 1) // 2
+    low = np.quantile(off_diagonal, tail / n_pairs, axis=0, method="lower").max()
+    return max(0.0, float(low)), float(np.quantile(off_diagonal, 1 - tail, axis=0, method="higher").max())
+
+
+def _quantiles(values: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    low, high = np.quantile(values, (tail, 1 - tail))
     return float(low), float(high)
+
+
+def _area_interval(y_true: NDArray[np.int64], scores: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    area, error = area_under_roc(y_true, scores)
+    reach = float(norm.ppf(1 - tail)) * error
+    return float(np.clip(area - reach, 0, 1)), float(np.clip(area + reach, 0, 1))
 
 
 def _accuracy(counts: NDArray[np.float64] | Counts) -> NDArray[np.float64]:

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from score_models import build, records
 from torch import nn
 
 from fairdp.training.backprop import backprop_of
 from fairdp.training.gradients import EmbeddingTerm, LinearTerm, PositionsTerm, WrittenTerm
 from fairdp.training.layers import BOOKKEEPING, conv_terms, has_bookkeeping, why_refused
+from score_models import build, records
 
 
 def _types(name: str) -> set[type]:

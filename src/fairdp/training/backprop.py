@@ -6,18 +6,23 @@ without autograd; other modules made of known layers through hooks; the rest rec
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from fairdp.training.gradients import HeadTerm, LayerTerm, LinearTerm, WrittenTerm
-from fairdp.training.layers import BOOKKEEPING, has_bookkeeping, why_refused
-from fairdp.training.models import ScoreModel, UnitNorm
-
-# Maps scores z to ∂loss/∂z, record by record: the loss may not couple records other than through public values.
-ScoreGradient = Callable[[Tensor], Tensor]
+from fairdp.training.gradients import HeadTerm, LayerTerm, ScoreGradient, WrittenTerm
+from fairdp.training.inspection import (
+    all_bookkept,
+    check_records_stay_apart,
+    draws_at_random,
+    is_trained,
+    public_probe,
+    slices_of,
+)
+from fairdp.training.layers import BOOKKEEPING
+from fairdp.training.models import ScoreModel
+from fairdp.training.stack import LinearStack
 
 
 class Backprop(Protocol):
@@ -27,119 +32,47 @@ class Backprop(Protocol):
 
 
 def backprop_of(model: ScoreModel) -> Backprop:
-    """The fastest route that is right for this model; refuses layers that mix records, by name."""
-    for name, layer in model.extractor.named_modules():
-        reason = why_refused(layer)
-        if reason:
-            raise ValueError(f"layer {name or 'extractor'!r} ({type(layer).__name__}) {reason}.")
-        if hasattr(layer, "inplace"):
-            layer.inplace = False
-    if LinearStack.fits(model.extractor):
+    """The fastest route that is right for this model."""
+    if LinearStack.fits(model):
         return LinearStack(model)
     check_records_stay_apart(model)
     written = RecordByRecord(model)
-    if not _all_bookkept(model.extractor):
+    if not all_bookkept(model):
         return written
-    hooked = Hooked(model)
+    hooked = Hooked(model, otherwise=written)
     return hooked if _agree(hooked, written, model) else written
-
-
-class LinearStack:
-    """Linear layers and activations, differentiated by hand: as fast as a plain step without privacy."""
-
-    forward: ClassVar[dict[type[nn.Module], Callable[[Tensor], Tensor]]] = {
-        nn.ReLU: torch.relu_,
-        nn.Tanh: torch.tanh_,
-        UnitNorm: UnitNorm(),
-    }
-    # Each from the gradient at the output, the input and the output; an in-place activation has lost its input.
-    backward: ClassVar[dict[type[nn.Module], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
-        nn.ReLU: lambda deltas, _, outputs: torch.ops.aten.threshold_backward(deltas, outputs, 0),
-        nn.Tanh: lambda deltas, _, outputs: torch.ops.aten.tanh_backward(deltas, outputs),
-        UnitNorm: UnitNorm.backward,
-    }
-
-    def __init__(self, model: ScoreModel) -> None:
-        self.model = model
-        children = model.extractor.named_children() if isinstance(model.extractor, nn.Sequential) else []
-        self.steps: list[_Affine | type[nn.Module]] = [
-            _Affine.of(layer, name, model.slices) if isinstance(layer, nn.Linear) else type(layer)
-            for name, layer in children
-            if not isinstance(layer, nn.Flatten)
-        ]
-
-    @classmethod
-    def fits(cls, extractor: nn.Module) -> bool:
-        """Whether the extractor is empty or a flat sequence of known layers that starts with a linear one."""
-        layers = list(extractor.children()) if isinstance(extractor, nn.Sequential) else [extractor]
-        layers = [layer for layer in layers if not isinstance(layer, nn.Flatten)]
-        # Activations work in place: they may overwrite the output of a linear layer, never the data.
-        starts_linear = not layers or isinstance(layers[0], nn.Linear)
-        is_sequence = isinstance(extractor, (nn.Sequential, nn.Flatten))
-        return is_sequence and starts_linear and all(type(m) in (nn.Linear, *cls.forward) for m in layers)
-
-    @torch.inference_mode()
-    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
-        outputs = [X.flatten(1)]
-        for step in self.steps:
-            apply = step if isinstance(step, _Affine) else self.forward[step]
-            outputs.append(apply(outputs[-1]))
-        head = self.model.heads[0]
-        dz = score_gradient(torch.addmv(head[-1], outputs[-1], head[:-1]))
-        where = slice(self.model.n_extractor_params, None)
-        terms: list[LayerTerm] = [HeadTerm(outputs[-1], dz, where, members)]
-        deltas = torch.outer(dz, head[:-1]) if self.steps else dz
-        for index in reversed(range(len(self.steps))):
-            step = self.steps[index]
-            if isinstance(step, _Affine):
-                terms.append(LinearTerm(outputs[index], deltas, step.weight_at, step.bias_at))
-                deltas = deltas @ step.weight if index else deltas
-            else:
-                deltas = self.backward[step](deltas, outputs[index], outputs[index + 1])
-        return terms
-
-
-@dataclass(frozen=True, eq=False)
-class _Affine:
-    weight: Tensor
-    bias: Tensor | None
-    weight_at: slice
-    bias_at: slice | None
-
-    @classmethod
-    def of(cls, layer: nn.Linear, name: str, slices: dict[str, slice]) -> "_Affine":
-        return cls(layer.weight, layer.bias, slices[f"{name}.weight"], slices.get(f"{name}.bias"))
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return functional.linear(inputs, self.weight, self.bias)
 
 
 class Hooked:
     """Known layers in any arrangement: hooks keep each layer's input and ask autograd for its output's gradient.
 
-    The parameters do not require gradients, so autograd computes none for them.
+    The parameters do not require gradients, so autograd computes none for them. A pass in which a layer ran twice, or
+    its output was overwritten, is taken by the other route: book-keeping would miss part of the gradient.
     """
 
-    def __init__(self, model: ScoreModel) -> None:
-        self.model = model
-        self.calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
-        self.layers = [(n, m) for n, m in model.extractor.named_modules() if _own_parameters(m)]
+    def __init__(self, model: ScoreModel, *, otherwise: "RecordByRecord") -> None:
+        self.model, self.otherwise = model, otherwise
+        self.calls: list[_Call] = []
+        self.layers = [(name, m) for name, m in model.extractor.named_modules() if is_trained(model, name, m)]
 
     def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
         with torch.enable_grad():
             embeddings = self._embed(X)
+        calls, self.calls = self.calls, []
+        if len({call.name for call in calls}) < len(calls) or any(call.overwritten for call in calls):
+            return self.otherwise(X, score_gradient, members)
         head = self.model.heads[0]
         dz = score_gradient(torch.addmv(head[-1], embeddings.detach(), head[:-1]))
         where = slice(self.model.n_extractor_params, None)
         terms: list[LayerTerm] = [HeadTerm(embeddings.detach(), dz, where, members)]
-        calls, self.calls = self.calls, []
         if calls:
-            outputs = [output for *_, output in calls]
+            outputs = [call.output for call in calls]
             grads = torch.autograd.grad(
                 embeddings, outputs, torch.outer(dz, head[:-1]), allow_unused=True, materialize_grads=True
             )
-            for (name, layer, inputs, _), deltas in zip(calls, grads, strict=True):
-                terms += BOOKKEEPING[type(layer)](layer, inputs.detach(), deltas, self._slices(name, layer))
+            for call, deltas in zip(calls, grads, strict=True):
+                slices = slices_of(self.model, call.name, call.layer)
+                terms += BOOKKEEPING[type(call.layer)](call.layer, call.inputs.detach(), deltas, slices)
         return terms
 
     def _embed(self, X: Tensor) -> Tensor:
@@ -154,13 +87,25 @@ class Hooked:
         def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             if not output.requires_grad:
                 output.requires_grad_()
-            self.calls.append((name, layer, inputs[0], output))
+            self.calls.append(_Call(name, layer, inputs[0], output, output._version))
 
         return keep
 
-    def _slices(self, name: str, layer: nn.Module) -> dict[str, slice]:
-        prefix = f"{name}." if name else ""
-        return {own: self.model.slices[prefix + own] for own, _ in layer.named_parameters(recurse=False)}
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """One use of a layer in a forward pass."""
+
+    name: str
+    layer: nn.Module
+    inputs: Tensor
+    output: Tensor
+    version: int
+
+    @property
+    def overwritten(self) -> bool:
+        """Whether a later operation changed the output in place."""
+        return self.output._version != self.version
 
 
 class RecordByRecord:
@@ -170,11 +115,13 @@ class RecordByRecord:
         self.model = model
 
     def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
-        params = {name: value.detach() for name, value in self.model.extractor.named_parameters()}
-        buffers = dict(self.model.extractor.named_buffers())
+        everything: dict[str, Tensor] = dict(self.model.extractor.named_parameters())
+        params = {name: everything[name].detach() for name in self.model.slices}
+        fixed = {name: value for name, value in everything.items() if name not in params}
+        fixed |= dict(self.model.extractor.named_buffers())
 
         def embed(own: dict[str, Tensor], record: Tensor) -> Tensor:
-            call = torch.func.functional_call(self.model.extractor, (own, buffers), (record[None],))
+            call = torch.func.functional_call(self.model.extractor, (own, fixed), (record[None],))
             return call.flatten()
 
         def pull(own: dict[str, Tensor], record: Tensor, delta: Tensor) -> Tensor:
@@ -192,52 +139,21 @@ class RecordByRecord:
         return terms + [WrittenTerm(grads[name].flatten(1), self.model.slices[name]) for name in params]
 
 
-def check_records_stay_apart(model: ScoreModel) -> None:
-    """Refuse a module that lets one record's embedding depend on another, or that remembers what it saw.
-
-    The probe is public noise; no private record is needed to find out.
-    """
-    probe = _probe(model)
-    dropouts = [m for m in model.extractor.modules() if isinstance(m, nn.modules.dropout._DropoutNd) and m.training]
-    for layer in dropouts:
-        layer.eval()
-    before = [buffer.clone() for buffer in model.extractor.buffers()]
-    with torch.no_grad():
-        together = model.embed(probe)
-        apart = torch.cat([model.embed(record[None]) for record in probe])
-    for layer in dropouts:
-        layer.train()
-    if any(not torch.equal(a, b) for a, b in zip(before, model.extractor.buffers(), strict=True)):
-        raise ValueError("the module changes its buffers in forward, so it would remember private records.")
-    if together.shape != apart.shape or not torch.allclose(together, apart, rtol=1e-3, atol=1e-4):
-        raise ValueError(
-            "the module lets the records of a batch influence each other; every record must be embedded on its own."
-        )
-
-
-def _probe(model: ScoreModel) -> Tensor:
-    return torch.rand(4, *model.shape, generator=torch.Generator().manual_seed(0))
-
-
-def _own_parameters(module: nn.Module) -> bool:
-    return next(module.parameters(recurse=False), None) is not None
-
-
-def _all_bookkept(extractor: nn.Module) -> bool:
-    return all(has_bookkeeping(m) for m in extractor.modules() if _own_parameters(m))
-
-
 def _agree(hooked: Hooked, written: RecordByRecord, model: ScoreModel) -> bool:
-    """Whether book-keeping and torch.func agree on public noise; tied or re-used weights make them differ."""
-    probe = _probe(model)
-    if any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.extractor.modules()):
+    """Whether book-keeping and torch.func agree on public noise, for weights that are functions of more than layers."""
+    probe = public_probe(model)
+    if draws_at_random(model):
         return False
-    sums = []
+    coefficients = torch.linspace(0.5, 2.0, len(probe))
+    found = []
     for route in (hooked, written):
-        total = torch.zeros_like(model.params)
-        norms = torch.zeros(len(probe))
-        for term in route(probe, torch.ones_like, None):
-            norms += term.squared_norms()
-            term.add_weighted_sum(torch.ones(len(probe)), total)
-        sums.append((norms, total))
-    return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*sums, strict=True))
+        total, norms = torch.zeros_like(model.params), torch.zeros(len(probe))
+        try:
+            for term in route(probe, torch.ones_like, None):
+                norms += term.squared_norms()
+                term.add_weighted_sum(coefficients, total)
+        except (RuntimeError, IndexError):
+            # The batch is folded into positions, or a layer's output is overwritten: only torch.func can follow.
+            return False
+        found.append((norms, total))
+    return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*found, strict=True))

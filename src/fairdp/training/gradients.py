@@ -4,12 +4,16 @@ One backward pass gives, for each layer, its input and the gradient at its outpu
 the two, so its norm and a weighted sum over records follow by book-keeping (Goodfellow, 2015; Bu et al., 2023).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+# Maps scores z to ∂loss/∂z, record by record: the loss may not couple records other than through public values.
+ScoreGradient = Callable[[Tensor], Tensor]
 
 
 class LayerTerm(Protocol):
@@ -19,7 +23,7 @@ class LayerTerm(Protocol):
         """Squared norm of every record's gradient, shape (n_records,)."""
 
     def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
-        """Add the records' gradients, each times its coefficient, to the flat ``total``; may use up the buffers."""
+        """Add the records' gradients, each times its coefficient, to the flat ``total``."""
 
     def erase(self, rows: Tensor) -> None:
         """Forget the records at these rows, whose buffers may hold non-finite numbers."""
@@ -45,13 +49,14 @@ class LinearTerm:
         return deltas.mul_(deltas).addcmul_(products, products)
 
     def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
-        scaled = self.deltas.mul_(coefficients[:, None])
+        # Not in place: autograd hands the same tensor to every branch that is added up.
+        scaled = self.deltas * coefficients[:, None]
         total[self.weight].view(scaled.shape[1], -1).addmm_(scaled.T, self.inputs)
         if self.bias is not None:
             total[self.bias].add_(scaled.sum(0))
 
     def erase(self, rows: Tensor) -> None:
-        self.inputs = self.inputs.clone()
+        self.inputs, self.deltas = self.inputs.clone(), self.deltas.clone()
         self.inputs[rows], self.deltas[rows] = 0.0, 0.0
 
 
@@ -79,6 +84,8 @@ class PositionsTerm:
         else:
             grams = torch.bmm(self.inputs.transpose(1, 2), self.inputs)
             squares = (torch.bmm(self.deltas.transpose(1, 2), self.deltas) * grams).sum((1, 2))
+            sizes = torch.linalg.vector_norm(self.inputs, dim=1) * torch.linalg.vector_norm(self.deltas, dim=1)
+            squares += rounding_bound(sizes, n_terms=sum(self.inputs.shape[1:]) + self.deltas.shape[1])
         if self.bias is not None:
             squares = squares + torch.linalg.vector_norm(self.deltas.sum(2), dim=1).square_()
         return squares
@@ -98,6 +105,16 @@ class PositionsTerm:
         self.inputs[rows], self.deltas[rows] = 0.0, 0.0
         if self.gradients is not None:
             self.gradients[rows] = 0.0
+
+
+def rounding_bound(sizes: Tensor, *, n_terms: int) -> Tensor:
+    r"""How far rounding can push a squared norm from Gram matrices below its true value.
+
+    The entries are products of dot products; their absolute values add up to at most :math:`(\sum_l s_l)^2`, with
+    :math:`s_l` the size of position l, and each is off by at most ``n_terms`` roundings. Where large positions cancel,
+    the norm would otherwise be lost and the record go unclipped.
+    """
+    return n_terms * torch.finfo(sizes.dtype).eps * sizes.sum(1).square()
 
 
 @dataclass(eq=False)
@@ -131,7 +148,9 @@ class EmbeddingTerm:
 
     def squared_norms(self) -> Tensor:
         same = self.indices[:, :, None] == self.indices[:, None, :]
-        return (torch.bmm(self.deltas, self.deltas.transpose(1, 2)) * same).sum((1, 2))
+        squares = (torch.bmm(self.deltas, self.deltas.transpose(1, 2)) * same).sum((1, 2))
+        sizes = torch.linalg.vector_norm(self.deltas, dim=2)
+        return squares + rounding_bound(sizes, n_terms=sum(self.deltas.shape[1:]))
 
     def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
         width = self.deltas.shape[2]

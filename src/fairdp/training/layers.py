@@ -128,13 +128,21 @@ def has_bookkeeping(layer: nn.Module) -> bool:
     return type(layer) in BOOKKEEPING
 
 
+def refuse_mixing_layers(extractor: nn.Module) -> None:
+    """Refuse, by name, layers with which a record's contribution would not be its own."""
+    for name, layer in extractor.named_modules():
+        reason = why_refused(layer)
+        if reason:
+            raise ValueError(f"layer {name or 'extractor'!r} ({type(layer).__name__}) {reason}.")
+
+
 def why_refused(layer: nn.Module) -> str | None:
     """Why a layer breaks the per-record bound, and what to use instead; None if it does not."""
     if isinstance(layer, nn.modules.batchnorm._NormBase) and not isinstance(layer, _INSTANCE_NORMS):
         return "mixes the records of a batch; use nn.GroupNorm or nn.LayerNorm"
     if isinstance(layer, _INSTANCE_NORMS) and layer.track_running_stats:
         return "keeps running statistics of private records; set track_running_stats=False"
-    if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
+    if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and (layer.max_norm is not None or layer.scale_grad_by_freq):
         return "changes with the batch; leave max_norm and scale_grad_by_freq unset"
     return None
 

@@ -1,6 +1,7 @@
 """The only training loop: sample, clip, add noise, update, project."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.training.backprop import Backprop, backprop_of
 from fairdp.training.clipping import BoundedSum, clip_and_add
+from fairdp.training.inspection import draws_at_random
 from fairdp.training.models import ScoreModel
 from fairdp.training.noise import add_gaussian_noise
 from fairdp.training.recipe import Plan
@@ -60,6 +62,9 @@ class Trainer:
         self.weights = torch.from_numpy(plan.recipe.record_weights[data.groups]).to(torch.float32)
         self.sensitivities, self.multipliers = plan.recipe.sensitivities, plan.noise_multipliers
         self.backprop: Backprop = backprop_of(state.model)
+        self.draws_at_random = draws_at_random(state.model)
+        if config.n_steps != plan.n_steps:
+            raise ValueError(f"the plan has n_steps={plan.n_steps}, the configuration n_steps={config.n_steps}.")
         project_to_ball(state.model.heads, plan.recipe.weight_bound)
 
     @torch.no_grad()
@@ -70,7 +75,8 @@ class Trainer:
             raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps are taken; plan for more beforehand.")
         n_members = recipe.n_members if state.step == self.plan.n_steps - 1 else 1
         batch = torch.from_numpy(self.sampler.draw(state.sampling_rng))
-        bounded = self.clipped_sum(batch, n_members)
+        with self._own_coins():
+            bounded = self.clipped_sum(batch, n_members)
         noisy = add_gaussian_noise(
             bounded, self.plan.noise_std, accounted_multipliers=self.multipliers, rng=state.noise_rng
         )
@@ -95,6 +101,16 @@ class Trainer:
             terms = self.backprop(self.X.index_select(0, part), self._loss_gradient(part), heads)
             clip_and_add(terms, self.weights[part], clip_norm=self.plan.recipe.clip_norm, total=total)
         return BoundedSum(total, self.sensitivities)
+
+    @contextmanager
+    def _own_coins(self) -> Iterator[None]:
+        """Let dropout take its coins from the run's generator, so that a resumed run tosses the same ones."""
+        if not self.draws_at_random:
+            yield
+            return
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(self.state.sampling_rng.integers(2**63)))
+            yield
 
     def _loss_gradient(self, part: Tensor) -> Callable[[Tensor], Tensor]:
         """∂/∂z of the logistic loss, σ(z) − y."""

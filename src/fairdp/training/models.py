@@ -6,6 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from fairdp.training.layers import refuse_mixing_layers
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -79,7 +81,8 @@ class ScoreModel:
     Parameters
     ----------
     extractor
-        Any module that maps (n_records, *shape) to embeddings; its parameters are moved into the vector.
+        Any module that maps (n_records, *shape) to embeddings and keeps records apart. Its parameters are moved into
+        the vector, except frozen ones (``requires_grad=False``), which stay as they are.
     shape
         Shape of one record.
 
@@ -90,17 +93,23 @@ class ScoreModel:
     """
 
     def __init__(self, extractor: nn.Module, shape: tuple[int, ...]) -> None:
+        refuse_mixing_layers(extractor)
+        for layer in extractor.modules():
+            # An activation that overwrites its input would overwrite what the gradients are made from.
+            if hasattr(layer, "inplace"):
+                layer.__dict__["inplace"] = False
         self.extractor = extractor.train()
         self.shape = shape
         self.width = self._width_of_embedding()
         self.slices: dict[str, slice] = {}
         start = 0
-        for name, parameter in extractor.named_parameters():
+        trainable = {name: p for name, p in extractor.named_parameters() if p.requires_grad}
+        for name, parameter in trainable.items():
             self.slices[name] = slice(start, start + parameter.numel())
             start += parameter.numel()
         self.n_extractor_params = start
         self.params = torch.empty(start + self.width + 1)
-        for name, parameter in extractor.named_parameters():
+        for name, parameter in trainable.items():
             self.params[self.slices[name]] = parameter.detach().flatten()
         self._start_head(self.params[start:])
         self._attach()
@@ -111,6 +120,11 @@ class ScoreModel:
             raise ValueError(f"a vector of {params.numel()} parameters does not fit this model.")
         self.params = params
         self._attach()
+
+    def fixed_state(self) -> dict[str, Tensor]:
+        """Frozen parameters and buffers: what a copy of the model needs besides the vector."""
+        state = self.extractor.state_dict()
+        return {name: value.clone() for name, value in state.items() if name not in self.slices}
 
     def embed(self, X: Tensor) -> Tensor:
         """Embeddings ξ of records, shape (n_records, width)."""
@@ -137,7 +151,8 @@ class ScoreModel:
         self.heads = self.params[self.n_extractor_params :].view(-1, self.width + 1)
         for name, parameter in self.extractor.named_parameters():
             parameter.requires_grad_(False)
-            parameter.data = self.params[self.slices[name]].view_as(parameter)
+            if name in self.slices:
+                parameter.data = self.params[self.slices[name]].view_as(parameter)
 
 
 ExtractorBuilder = Callable[[], nn.Module]

@@ -53,7 +53,11 @@ class Recipe:
         _validate.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
         _validate.positive_integer(n_members=self.n_members)
         _validate.one_of(ALLOCATIONS, noise_allocation=self.noise_allocation)
-        for rate in self.sample_rates:
+        if not len(self.group_sizes) == len(self.sample_rates) == len(self.group_weights):
+            lengths = f"{len(self.group_sizes)}, {len(self.sample_rates)} and {len(self.group_weights)}"
+            raise ValueError(f"group_sizes, sample_rates and group_weights need one entry per group, got {lengths}.")
+        for size, rate, weight in zip(self.group_sizes, self.sample_rates, self.group_weights, strict=True):
+            _validate.finite_positive(group_sizes=size, group_weights=weight)
             _validate.sample_rate(sample_rate=rate)
         if self.noise_allocation != "none" and math.isinf(self.clip_norm):
             raise ValueError(f"noise_allocation={self.noise_allocation!r} needs a finite clip_norm, got inf.")
@@ -91,6 +95,13 @@ class Plan:
     n_steps: int
     noise_std: float
     mechanisms: tuple[SampledGaussian, ...]
+
+    def __post_init__(self) -> None:
+        # What is accounted must be what is run: a plan changed in one place only is refused.
+        if tuple(m.sample_rate for m in self.mechanisms) != tuple(self.recipe.sample_rates):
+            raise ValueError("mechanisms must be accounted at the recipe's sample_rates.")
+        if any(m.n_steps != self.n_steps for m in self.mechanisms):
+            raise ValueError(f"mechanisms must be accounted for n_steps={self.n_steps}.")
 
     @property
     def noise_multipliers(self) -> NDArray[np.float64]:

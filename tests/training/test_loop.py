@@ -1,0 +1,187 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fairdp.accounting import PrivacyBudget, SampledGaussian
+from fairdp.config import TrainConfig
+from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
+from fairdp.metrics import area_under_roc
+from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, TrainingState, train
+from fairdp.training.models import ScoreModel, mlp
+from fairdp.training.recipe import Plan, make_plan
+from fairdp.training.update import FlatOptimizer
+from score_models import naive_gradients
+
+PRIVATE = PrivacyBudget(epsilon=2.0, delta=1e-5)
+NOISELESS = PrivacyBudget(epsilon=np.inf, delta=1e-5)
+CONFIG = TrainConfig(
+    sample_rate=0.2, n_steps=12, clip_norm=1.0, learning_rates=(0.05,), n_members=1, weight_bound=np.inf
+)
+
+
+def grouped(n_samples: int = 60, n_groups: int = 2) -> GroupedData:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_samples, 4)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > 0).astype(np.int64)
+    return GroupedData(X, y, np.arange(n_samples) % n_groups, tuple("abc"[:n_groups]))
+
+
+def start(*, sampling: int = 1, noise: int = 2, optimizer: str = "adam", momentum: float = 0.0) -> TrainingState:
+    torch.manual_seed(0)
+    model = ScoreModel(mlp(4, (5,)), (4,))
+    return TrainingState(
+        model, FlatOptimizer(optimizer, momentum), np.random.default_rng(sampling), np.random.default_rng(noise)
+    )
+
+
+def empty_plan(config: TrainConfig) -> Plan:
+    """A plan by hand at a rate so small that no batch of the fixed seed holds anybody."""
+    recipe = METHODS["fairdp"].recipe(replace(config, sample_rate=1e-6), (30.0, 30.0))
+    mechanism = SampledGaussian(sample_rate=1e-6, noise_multiplier=1.0, n_steps=config.n_steps)
+    noise_std = float(recipe.sensitivities.max())
+    return Plan(recipe=recipe, budget=PRIVATE, n_steps=config.n_steps, noise_std=noise_std, mechanisms=(mechanism,) * 2)
+
+
+def run(method: str, config: TrainConfig, data: GroupedData, budget: PrivacyBudget = PRIVATE, **seeds) -> ScoreModel:
+    sizes = tuple(float(size) for size in data.group_sizes)
+    plan = make_plan(METHODS[method].recipe(config, sizes), budget, n_steps=config.n_steps)
+    state = start(**seeds)
+    train(state, data, plan, config, lambda state: None)
+    return state.model
+
+
+@pytest.mark.parametrize("n_members", [1, 4])
+def test_an_empty_batch_is_a_step_of_noise(n_members):
+    config = replace(CONFIG, n_steps=2, optimizer="sgd", n_members=n_members)
+    state = start(optimizer="sgd")
+    trainer = Trainer(state, grouped(), empty_plan(config), config)
+    for _ in range(2):
+        before = state.model.params.clone()
+        trainer.step()
+        assert state.model.params.isfinite().all()
+        assert not torch.equal(state.model.params, before)
+    assert state.model.heads.shape == (n_members, 6)
+
+
+def test_one_group_without_bound_and_members_is_dp_sgd_bit_for_bit():
+    data = grouped(n_groups=1)
+    assert torch.equal(run("fairdp", CONFIG, data).params, run("dpsgd", CONFIG, data).params)
+
+
+def test_that_check_notices_a_second_group():
+    data = grouped(n_groups=2)
+    assert not torch.equal(run("fairdp", CONFIG, data).params, run("dpsgd", CONFIG, data).params)
+
+
+@pytest.mark.parametrize("n_members", [1, 5])
+@pytest.mark.parametrize("bound", [0.25, 1.0])
+def test_every_released_head_obeys_the_weight_bound(bound, n_members):
+    config = replace(CONFIG, learning_rates=(0.5,), sgd_learning_rate=5.0, n_members=n_members)
+    model = run("fairdp", replace(config, weight_bound=bound), grouped())
+    norms = model.heads.double().norm(dim=1)
+    assert len(norms) == n_members
+    assert float(norms.max()) <= bound * (1 + 1e-6)
+    free = run("fairdp", config, grouped())
+    assert float(free.heads.norm(dim=1).max()) > bound
+
+
+def test_a_step_beyond_the_plan_is_refused():
+    data = grouped()
+    config = replace(CONFIG, n_steps=2)
+    plan = make_plan(METHODS["fairdp"].recipe(config, (30.0, 30.0)), PRIVATE, n_steps=2)
+    trainer = Trainer(start(), data, plan, config)
+    trainer.step()
+    trainer.step()
+    before = trainer.state.model.params.clone()
+    with pytest.raises(PrivacyBudgetExceeded, match="all 2 planned steps"):
+        trainer.step()
+    assert torch.equal(trainer.state.model.params, before)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_seeds_make_the_run(method):
+    config = replace(CONFIG, n_members=3, weight_bound=1.0)
+    params = run(method, config, grouped()).params
+    assert torch.equal(params, run(method, config, grouped()).params)
+    assert not torch.equal(params, run(method, config, grouped(), sampling=7).params)
+    other_noise = run(method, config, grouped(), noise=7).params
+    assert torch.equal(params, other_noise) != METHODS[method].private
+
+
+def test_the_mean_score_of_the_heads_is_the_score_of_the_mean_head():
+    model = run("fairdp", replace(CONFIG, n_members=4), grouped())
+    X = torch.from_numpy(grouped().X)
+    each = model.embed(X) @ model.heads[:, :-1].T + model.heads[:, -1]
+    torch.testing.assert_close(model.scores(X), each.mean(1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_a_step_is_the_average_of_group_models_that_each_take_one(n_members):
+    """The paper's form, naively: K models from one θ, each with its group's clipped sum over m_k, then the mean.
+
+    The noise of the average is shared out to the group models, which changes nothing in the mean.
+    """
+    data = grouped(n_groups=3)
+    config = replace(
+        CONFIG,
+        n_steps=1,
+        optimizer="sgd",
+        learning_rates=(0.3,),
+        sgd_learning_rate=0.3,
+        n_members=n_members,
+        clip_norm=0.5,
+    )
+    plan = make_plan(METHODS["fairdp"].recipe(config, (20.0, 20.0, 20.0)), PRIVATE, n_steps=1)
+    state, twin = start(optimizer="sgd"), start(optimizer="sgd")
+    trainer = Trainer(state, data, plan, config)
+    batch = trainer.sampler.draw(twin.sampling_rng)
+    members = twin.sampling_rng.integers(n_members, size=len(batch)) if n_members > 1 else np.zeros(len(batch), int)
+    trainer.step()
+
+    X, y = torch.from_numpy(data.X)[batch], torch.from_numpy(data.y)[batch].float()
+    gradients = naive_gradients(twin.model, X, y)
+    gradients *= (0.5 / gradients.norm(dim=1, keepdim=True)).clamp(max=1.0)
+    n_extractor, head_size = twin.model.n_extractor_params, twin.model.width + 1
+    noise = (
+        plan.noise_std * torch.from_numpy(twin.noise_rng.standard_normal(n_extractor + n_members * head_size)).float()
+    )
+    theta = twin.model.params
+    for member in range(n_members):
+        models = []
+        for group in range(3):
+            own = torch.from_numpy(data.groups[batch] == group)
+            mine = own & torch.from_numpy(members == member)
+            extractor = theta[:n_extractor] - 0.3 * (gradients[own, :n_extractor].sum(0) / 4 + noise[:n_extractor])
+            part = noise[n_extractor + member * head_size :][:head_size]
+            head = theta[n_extractor:] - 0.3 * n_members * (gradients[mine, n_extractor:].sum(0) / 4 + part)
+            models.append(torch.cat([extractor, head]))
+        mean = torch.stack(models).mean(0)
+        torch.testing.assert_close(state.model.params[:n_extractor], mean[:n_extractor], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(state.model.heads[member], mean[n_extractor:], rtol=1e-4, atol=1e-5)
+
+
+def test_momentum_lives_on_after_the_hand_over_to_sgd():
+    """Twenty steps, the last two by SGD with momentum: the second of them still moves by the first's velocity."""
+    config = replace(CONFIG, n_steps=20, optimizer="adam_then_sgd", momentum=0.5, sgd_learning_rate=1.0)
+    plan = empty_plan(config)
+    state = start(momentum=0.5)
+    trainer = Trainer(state, grouped(), plan, config)
+    trail = []
+    for _ in range(20):
+        trainer.step()
+        trail.append(state.model.params.clone())
+    noise_rng = np.random.default_rng(2)
+    noise = [torch.from_numpy(noise_rng.standard_normal(len(trail[0]))) * plan.noise_std for _ in range(20)]
+    expected = trail[18].double() - (0.5 * noise[18] + noise[19])
+    torch.testing.assert_close(trail[19].double(), expected, rtol=1e-4, atol=1e-3 * plan.noise_std)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_easy_task_is_learned_without_noise(method):
+    data = grouped(400)
+    config = replace(CONFIG, n_steps=80, weight_bound=5.0, n_members=3, sgd_learning_rate=0.01)
+    scores = run(method, config, data, NOISELESS).scores(torch.from_numpy(data.X)).numpy()
+    assert area_under_roc(data.y, scores)[0] > 0.9

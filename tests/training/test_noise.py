@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from fairdp.accounting import PrivacyBudget, noise_multiplier_for
+from fairdp.config import TrainConfig
+from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
+from fairdp.training.clipping import BoundedSum
+from fairdp.training.loop import Trainer, TrainingState
+from fairdp.training.noise import add_gaussian_noise
+from fairdp.training.recipe import make_plan
+from fairdp.training.update import FlatOptimizer
+from score_models import build
+from statistical import assert_normal, assert_plausible
+
+STD = 0.37
+
+
+def release(n: int, *, std: float = STD, seed: int = 0, accounted=(1.0, 0.5)) -> np.ndarray:
+    bounded = BoundedSum(torch.zeros(n), np.array([0.1, 0.2]))
+    rng = np.random.default_rng(seed)
+    return add_gaussian_noise(bounded, std, accounted_multipliers=np.array(accounted), rng=rng).numpy()
+
+
+def test_the_noise_is_normal_with_the_stated_deviation():
+    assert_normal(release(20_000), STD)
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_that_check_notices_noise_five_percent_off(factor):
+    with pytest.raises(AssertionError):
+        assert_normal(release(20_000), STD * factor)
+
+
+def test_each_coordinate_has_the_deviation_and_none_follows_another():
+    rng = np.random.default_rng(0)
+    bounded = BoundedSum(torch.zeros(10), np.array([0.1]))
+    draws = np.stack(
+        [add_gaussian_noise(bounded, STD, accounted_multipliers=np.ones(1), rng=rng).numpy() for _ in range(3000)]
+    )
+    for coordinate in draws.T:
+        assert_normal(coordinate, STD)
+    # Neighbouring coordinates and successive releases: a shared or repeated draw would correlate.
+    assert_plausible(stats.pearsonr(draws[:, 0], draws[:, 1]).pvalue, "two coordinates")
+    assert_plausible(stats.pearsonr(draws[:-1].ravel(), draws[1:].ravel()).pvalue, "two releases")
+
+
+def test_the_sum_is_what_the_noise_is_added_to():
+    bounded = BoundedSum(torch.full((20_000,), 5.0), np.array([0.1]))
+    noisy = add_gaussian_noise(bounded, STD, accounted_multipliers=np.ones(1), rng=np.random.default_rng(0))
+    assert_normal(noisy.numpy() - 5.0, STD)
+    assert noisy.dtype == torch.float32
+    assert bounded.total.eq(5.0).all()
+
+
+def test_noise_below_what_is_accounted_is_refused():
+    with pytest.raises(ValueError, match=r"noise_std=0\.099"):
+        release(3, std=0.099, accounted=(1.0, 0.1))
+    with pytest.raises(ValueError, match="below what is accounted"):
+        release(3, std=0.0)
+    release(3, std=0.1, accounted=(1.0, 0.5))  # exactly what is accounted is enough
+
+
+def test_noise_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="noise_std"):
+        release(3, std=np.nan)
+
+
+def test_nothing_is_added_where_nothing_is_accounted():
+    assert not release(5, std=0.0, accounted=(0.0, 0.0)).any()
+
+
+def _zero_gradient_updates(allocation: str, n_steps: int) -> tuple[np.ndarray, float]:
+    """Updates of SGD with rate one where the batches are empty of gradient, and the planned noise."""
+    config = TrainConfig(
+        sample_rate=0.2, n_steps=n_steps, clip_norm=2.0, learning_rates=(1.0,), optimizer="sgd",
+        weight_bound=np.inf, n_members=1, noise_allocation=allocation,
+    )  # fmt: skip
+    plan = make_plan(
+        METHODS["fairdp"].recipe(config, (40.0, 10.0)), PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=n_steps
+    )
+    data = GroupedData(np.full((50, 5), np.nan, np.float32), np.zeros(50, int), np.repeat([0, 1], [40, 10]), ("a", "b"))
+    state = TrainingState(build("mlp relu"), FlatOptimizer("sgd"), np.random.default_rng(1), np.random.default_rng(2))
+    trainer = Trainer(state, data, plan, config)
+    updates = []
+    for _ in range(n_steps):
+        before = state.model.params.clone()
+        trainer.step()
+        updates.append((state.model.params - before).numpy())
+    return np.stack(updates), plan.noise_std
+
+
+@pytest.mark.parametrize("allocation", ["per_group", "average"])
+def test_a_step_without_gradient_moves_by_the_planned_noise(allocation):
+    """Records without finite gradient: what is left of a step is its noise, s of the plan, on every coordinate."""
+    updates, std = _zero_gradient_updates(allocation, 400)
+    multiplier = noise_multiplier_for(PrivacyBudget(epsilon=2.0, delta=1e-5), sample_rate=0.2, n_steps=400)
+    sensitivities = 2.0 / 2 / np.array([8.0, 2.0])
+    expected = multiplier * (np.linalg.norm(sensitivities) if allocation == "per_group" else sensitivities.max())
+    assert std == pytest.approx(expected, rel=1e-9)
+    assert_normal(updates, std)
+    with pytest.raises(AssertionError):
+        assert_normal(updates, 0.95 * std)
