@@ -70,6 +70,15 @@ class Doubled(nn.Sequential):
         return 2 * super().forward(X)
 
 
+class OverwritesInForward(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.second(self.first(X).relu_()).tanh_()
+
+
 def _tied() -> nn.Module:
     first, second = nn.Linear(5, 5), nn.Linear(5, 5)
     second.weight = first.weight
@@ -96,6 +105,7 @@ def _reused_activation() -> nn.Module:
         pytest.param(_reused_activation, (5,), id="activation twice in a stack"),
         pytest.param(lambda: Twice(nn.Linear(3, 4)), (2, 3), id="layer called twice"),
         pytest.param(Branches, (5,), id="parallel branches"),
+        pytest.param(OverwritesInForward, (5,), id="outputs overwritten in forward"),
         pytest.param(Folded, (4, 3), id="positions folded into the batch"),
         pytest.param(SequenceFirst, (6, 3), id="sequence first"),
         pytest.param(lambda: nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Flatten()), (5, 3), id="stack on sequences"),
@@ -185,3 +195,25 @@ def test_the_data_are_left_as_they_were():
         before = X.clone()
         norms_and_sum(backprop_of(model), model, X, y, torch.ones(6))
         assert torch.equal(X, before)
+
+
+def _half_frozen() -> nn.Module:
+    layers = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3), nn.Sigmoid())
+    layers[0].requires_grad_(False)
+    return layers
+
+
+def test_frozen_layers_stay_as_they_are():
+    extractor = _half_frozen()
+    before = extractor[0].weight.clone()
+    model = ScoreModel(extractor, (5,))
+    assert set(model.slices) == {"2.weight", "2.bias"}
+    assert type(backprop_of(model)).__name__ == "Hooked"
+    model.replace_params(torch.zeros_like(model.params))
+    assert torch.equal(extractor[0].weight, before)
+    assert set(model.fixed_state()) == {"0.weight", "0.bias"}
+
+
+def test_an_embedding_bag_that_renormalises_is_refused():
+    with pytest.raises(ValueError, match=r"EmbeddingBag.*max_norm"):
+        ScoreModel(nn.EmbeddingBag(3, 2, max_norm=1.0), (2,))

@@ -23,18 +23,18 @@ QUICK = {
 }
 
 
-def run_bench(*, quick: bool = False, n_threads: int | None = None) -> dict[str, Any]:
+def run_bench(*, quick: bool = False, n_threads: int = 1) -> dict[str, Any]:
     """Ratios of step times and of peak memory, with the numbers behind them.
 
-    The contestants of a task take turns step by step, so that a busy machine slows all of them alike; times are
-    medians over the rounds.
+    The contestants of a task take turns, so that a busy machine slows all of them alike: one step untimed, one timed.
+    Times are medians over the rounds.
 
     Parameters
     ----------
     quick
         Fewer rounds: at most 15 seconds instead of 90, and a less certain answer.
     n_threads
-        Threads of torch; its own choice when not given.
+        Threads of torch. One by default: several that wait for each other on a busy machine measure the scheduler.
 
     Returns
     -------
@@ -43,16 +43,14 @@ def run_bench(*, quick: bool = False, n_threads: int | None = None) -> dict[str,
         documentation shows) and ``speedup_vs_gradsample`` (its model and optimiser on our batches in memory).
         ``groups_16_vs_2`` and ``peak_memory_vs_nonprivate``, the larger of the two tasks' ratios. ``threads``,
         ``rounds``, ``machine`` and ``versions`` say what was run and where. A speed-up is better when larger, all
-        other ratios when smaller. A load average near the number of processors means that other programs took part:
-        several threads that wait for each other then measure the scheduler.
+        other ratios when smaller. A load average near the number of processors means that other programs took part.
     """
     return compare(**(QUICK if quick else FULL), n_threads=n_threads)
 
 
-def compare(*, mlp: Task, cnn: Task, n_threads: int | None = None) -> dict[str, Any]:
+def compare(*, mlp: Task, cnn: Task, n_threads: int = 1) -> dict[str, Any]:
     """`run_bench` on a table and on images of any size."""
-    if n_threads is not None:
-        _validate.positive_integer(n_threads=n_threads)
+    _validate.positive_integer(n_threads=n_threads)
     # Opacus warns of its random numbers and torch of the hooks of Opacus; neither concerns a measurement.
     with torch_threads(n_threads), warnings.catch_warnings(action="ignore"):
         require_opacus()

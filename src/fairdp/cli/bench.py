@@ -7,9 +7,9 @@ from fairdp.cli.options import output_options
 
 @click.command(epilog="\b\nExample:\n  fairdp bench --json\n")
 @click.option("--quick", is_flag=True, help="Fewer rounds: rougher figures in a few seconds.")
-@click.option("--threads", type=click.IntRange(min=1), help="Torch threads; default: all cores.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Torch threads.")
 @output_options
-def bench(quick: bool, threads: int | None, as_json: bool, seed: int | None) -> None:
+def bench(quick: bool, threads: int, as_json: bool, seed: int | None) -> None:
     """Compare a private step with a plain one and with Opacus, interleaved in one process."""
     from fairdp.bench import run_bench
     from fairdp.reporting import print_bench

@@ -5,8 +5,7 @@ without autograd; other modules made of known layers through hooks; the rest rec
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -44,68 +43,74 @@ def backprop_of(model: ScoreModel) -> Backprop:
 
 
 class Hooked:
-    """Known layers in any arrangement: hooks keep each layer's input and ask autograd for its output's gradient.
+    """Known layers in any arrangement: each enters its term in the books when the gradient at its output arrives.
 
-    The parameters do not require gradients, so autograd computes none for them. A pass in which a layer ran twice, or
-    its output was overwritten, is taken by the other route: book-keeping would miss part of the gradient.
+    The parameters do not require gradients, so autograd computes none for them, and nothing is kept longer than an
+    ordinary backward pass keeps it. A pass in which a layer ran twice is taken by the other route: book-keeping would
+    miss the cross terms.
     """
 
     def __init__(self, model: ScoreModel, *, otherwise: "RecordByRecord") -> None:
         self.model, self.otherwise = model, otherwise
-        self.calls: list[_Call] = []
         self.layers = [(name, m) for name, m in model.extractor.named_modules() if is_trained(model, name, m)]
 
     def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+        names: list[str] = []
+        terms: list[LayerTerm] = []
+        anchor = torch.zeros(0, requires_grad=True)
         with torch.enable_grad():
-            embeddings = self._embed(X)
-        calls, self.calls = self.calls, []
-        if len({call.name for call in calls}) < len(calls) or any(call.overwritten for call in calls):
+            embeddings = self._embed(X, anchor, names, terms)
+        if len(set(names)) < len(names):
             return self.otherwise(X, score_gradient, members)
         head = self.model.heads[0]
         dz = score_gradient(torch.addmv(head[-1], embeddings.detach(), head[:-1]))
+        if embeddings.requires_grad:
+            torch.autograd.grad(embeddings, anchor, torch.outer(dz, head[:-1]), allow_unused=True)
         where = slice(self.model.n_extractor_params, None)
-        terms: list[LayerTerm] = [HeadTerm(embeddings.detach(), dz, where, members)]
-        if calls:
-            outputs = [call.output for call in calls]
-            grads = torch.autograd.grad(
-                embeddings, outputs, torch.outer(dz, head[:-1]), allow_unused=True, materialize_grads=True
-            )
-            for call, deltas in zip(calls, grads, strict=True):
-                slices = slices_of(self.model, call.name, call.layer)
-                terms += BOOKKEEPING[type(call.layer)](call.layer, call.inputs.detach(), deltas, slices)
-        return terms
+        return [HeadTerm(embeddings.detach(), dz, where, members), *terms]
 
-    def _embed(self, X: Tensor) -> Tensor:
-        handles = [layer.register_forward_hook(self._keeper(name)) for name, layer in self.layers]
+    def _embed(self, X: Tensor, anchor: Tensor, names: list[str], terms: list[LayerTerm]) -> Tensor:
+        def keeper(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+            def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+                names.append(name)
+                given, slices = inputs[0].detach(), slices_of(self.model, name, layer)
+
+                def enter(deltas: Tensor) -> None:
+                    terms.extend(BOOKKEEPING[type(layer)](layer, given, deltas, slices))
+
+                return book(output, anchor, enter)
+
+            return keep
+
+        handles = [layer.register_forward_hook(keeper(name)) for name, layer in self.layers]
         try:
             return self.model.embed(X)
         finally:
             for handle in handles:
                 handle.remove()
 
-    def _keeper(self, name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            if not output.requires_grad:
-                output.requires_grad_()
-            self.calls.append(_Call(name, layer, inputs[0], output, output._version))
 
-        return keep
+def book(output: Tensor, anchor: Tensor, enter: Callable[[Tensor], None]) -> Tensor:
+    """The same output, with the gradient at it entered in the books on the way back."""
+    apply: Callable[..., Tensor] = _Book.apply
+    return apply(output, anchor, enter)
 
 
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """One use of a layer in a forward pass."""
+class _Book(torch.autograd.Function):
+    """The identity, whose backward pass enters the gradient in the books.
 
-    name: str
-    layer: nn.Module
-    inputs: Tensor
-    output: Tensor
-    version: int
+    The anchor has no elements; asking autograd for its gradient makes it walk through every booked output.
+    """
 
-    @property
-    def overwritten(self) -> bool:
-        """Whether a later operation changed the output in place."""
-        return self.output._version != self.version
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, anchor: Tensor, enter: Callable[[Tensor], None]) -> Tensor:
+        ctx.enter = enter
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, deltas: Tensor) -> tuple[Tensor, None, None]:
+        ctx.enter(deltas)
+        return deltas, None, None
 
 
 class RecordByRecord:

@@ -23,7 +23,7 @@ class LayerTerm(Protocol):
         """Squared norm of every record's gradient, shape (n_records,)."""
 
     def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
-        """Add the records' gradients, each times its coefficient, to the flat ``total``."""
+        """Add the records' gradients, each times its coefficient, to the flat ``total``; once only."""
 
     def erase(self, rows: Tensor) -> None:
         """Forget the records at these rows, whose buffers may hold non-finite numbers."""
@@ -33,7 +33,8 @@ class LayerTerm(Protocol):
 class LinearTerm:
     """A linear layer on vectors: gradient d aᵀ, so that ‖gradient‖² = ‖d‖² (‖a‖² + 1) with a bias.
 
-    ``inputs`` a has shape (n_records, n_in), ``deltas`` d has shape (n_records, n_out).
+    ``inputs`` a has shape (n_records, n_in), ``deltas`` d has shape (n_records, n_out). The sum uses up the deltas, so
+    the term must own them.
     """
 
     inputs: Tensor
@@ -49,8 +50,7 @@ class LinearTerm:
         return deltas.mul_(deltas).addcmul_(products, products)
 
     def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
-        # Not in place: autograd hands the same tensor to every branch that is added up.
-        scaled = self.deltas * coefficients[:, None]
+        scaled = self.deltas.mul_(coefficients[:, None])
         total[self.weight].view(scaled.shape[1], -1).addmm_(scaled.T, self.inputs)
         if self.bias is not None:
             total[self.bias].add_(scaled.sum(0))

@@ -14,7 +14,8 @@ Slices = dict[str, slice]
 def linear_terms(layer: nn.Module, inputs: Tensor, deltas: Tensor, slices: Slices) -> list[LayerTerm]:
     weight, bias = slices["weight"], slices.get("bias")
     if inputs.ndim == 2:
-        return [LinearTerm(inputs, deltas, weight, bias)]
+        # A copy, because autograd hands the same tensor to all branches that are added up.
+        return [LinearTerm(inputs, deltas.clone(), weight, bias)]
     flat_inputs = inputs.flatten(1, -2).transpose(1, 2)
     return [PositionsTerm(flat_inputs, deltas.flatten(1, -2).transpose(1, 2), weight, bias)]
 

@@ -99,7 +99,7 @@ class Trainer:
             part = batch[start : start + size]
             heads = None if members is None else members[start : start + size]
             terms = self.backprop(self.X.index_select(0, part), self._loss_gradient(part), heads)
-            clip_and_add(terms, self.weights[part], clip_norm=self.plan.recipe.clip_norm, total=total)
+            clip_and_add(terms, self.weights.index_select(0, part), clip_norm=self.plan.recipe.clip_norm, total=total)
         return BoundedSum(total, self.sensitivities)
 
     @contextmanager
@@ -114,7 +114,7 @@ class Trainer:
 
     def _loss_gradient(self, part: Tensor) -> Callable[[Tensor], Tensor]:
         """∂/∂z of the logistic loss, σ(z) − y."""
-        labels = self.y[part]
+        labels = self.y.index_select(0, part)
         return lambda scores: torch.sigmoid(scores).sub_(labels)
 
     def _update(self, noisy: Tensor, n_members: int) -> None:

@@ -21,10 +21,10 @@ class LinearStack:
         nn.Tanh: torch.tanh_,
         UnitNorm: UnitNorm(),
     }
-    # Each from the gradient at the output, the input and the output; an in-place activation has lost its input.
+    # Each from the gradient at the output, the input and the output; activations overwrite the former in place.
     backward: ClassVar[dict[type[nn.Module], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
-        nn.ReLU: lambda deltas, _, outputs: torch.ops.aten.threshold_backward(deltas, outputs, 0),
-        nn.Tanh: lambda deltas, _, outputs: torch.ops.aten.tanh_backward(deltas, outputs),
+        nn.ReLU: lambda d, _, out: torch.ops.aten.threshold_backward.grad_input(d, out, 0, grad_input=d),
+        nn.Tanh: lambda d, _, out: torch.ops.aten.tanh_backward.grad_input(d, out, grad_input=d),
         UnitNorm: UnitNorm.backward,
     }
 
