@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-SRC    := src tests
+SRC    := src tests docs
 
 # The data folder beside the checkout, where there is one; a user's own FAIRDP_DATA goes first.
 ifndef FAIRDP_DATA

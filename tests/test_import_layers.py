@@ -25,6 +25,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("checkpoint",),
     ("artifacts",),
     ("planning", "fitting"),
+    ("saving",),
     ("tasks", "estimators"),
     ("bench",),
     ("reporting",),

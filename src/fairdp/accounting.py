@@ -18,6 +18,7 @@ _TOLERANCE = 1e-3
 
 # Beyond these PLD takes minutes and the promise is empty.
 _LARGEST_EPSILON = 100
+_SMALLEST_DELTA = 1e-15
 _SMALLEST_FOR_PLD = 0.1
 
 # Widths of the grid on which PLD keeps the privacy loss; both round up, so both give upper bounds.
@@ -45,6 +46,17 @@ class PrivacyBudget:
                 "Use inf to train without noise."
             )
         _validate.in_unit_interval(delta=self.delta)
+        if self.delta < _SMALLEST_DELTA:
+            raise ValueError(
+                f"delta must be at least {_SMALLEST_DELTA}, the accountant's precision, got {self.delta!r}."
+            )
+
+    def check_for(self, n_samples: float) -> None:
+        """Refuse a δ that would allow a record to be published: it must be below 1/n."""
+        if self.delta >= 1 / n_samples:
+            raise ValueError(
+                f"delta must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records, got {self.delta!r}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +94,7 @@ class SampledGaussian:
 
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
         sampled = dp_accounting.PoissonSampledDpEvent(self.sample_rate, gaussian)
-        composed = dp_accounting.SelfComposedDpEvent(sampled, self.n_steps)
+        composed = dp_accounting.SelfComposedDpEvent(sampled, int(self.n_steps))
         if not self.counts_epsilon:
             return composed
         return dp_accounting.ComposedDpEvent([composed, dp_accounting.LaplaceDpEvent(1 / self.counts_epsilon)])

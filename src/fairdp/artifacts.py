@@ -63,18 +63,14 @@ def _checksums(contents: Mapping[str, bytes]) -> bytes:
     return "".join(lines).encode()
 
 
-def _fields(sums: bytes) -> list[tuple[str, str, str]]:
-    return [line.partition("  ") for line in sums.decode(errors="replace").splitlines()]
-
-
 def _checked_contents(folder: Path) -> dict[str, bytes]:
     names = ("model.safetensors", MARKER, "privacy.json", "certificate.json", SUMS)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ValueError(f"saved model {str(folder)!r} is incomplete: {', '.join(missing)} is missing.")
     contents = {name: (folder / name).read_bytes() for name in names}
-    recorded = {name: digest for digest, _, name in _fields(contents.pop(SUMS))}
-    for name, content in contents.items():
-        if recorded.get(name) != hashlib.sha256(content).hexdigest():
-            raise ValueError(f"saved model {str(folder)!r} was changed: {name} does not match {SUMS}.")
+    recorded = contents.pop(SUMS).decode(errors="replace").split("\n")
+    for line in _checksums(contents).decode().splitlines():
+        if line not in recorded:
+            raise ValueError(f"saved model {str(folder)!r} was changed: {line.split()[1]} does not match {SUMS}.")
     return contents

@@ -19,6 +19,7 @@ from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.files import write_file
 from fairdp.training.loop import TrainingState
+from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan
 from fairdp.training.update import FlatOptimizer
 
@@ -37,12 +38,26 @@ class Checkpoint:
     tensors: dict[str, Tensor]
 
 
-def fingerprint_of(data: GroupedData, plan: Plan, config: TrainConfig) -> str:
-    """What a run must have in common with its checkpoint: the same records, the same plan, the same numbers."""
-    digest = hashlib.sha256(repr((plan, config, data.group_names, data.X.shape)).encode())
+def fingerprint_of(data: GroupedData, plan: Plan, config: TrainConfig, model: ScoreModel) -> str:
+    """What a run must have in common with its checkpoint: the same records, plan, numbers and network."""
+    about = (plan, config, data.group_names, data.X.shape, model.extractor, model.slices)
+    digest = hashlib.sha256(repr(about).encode())
     for array in (data.X, data.y, data.groups):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+def check_new(path: Path) -> None:
+    """Refuse, before training, a checkpoint that would overwrite a file or could not be written."""
+    if path.exists():
+        raise ValueError(
+            f"checkpoint {str(path)!r} exists already; add --resume to continue from it, or choose another name."
+        )
+    try:
+        write_file(path, b"")
+        path.unlink()
+    except OSError as error:
+        raise ValueError(f"checkpoint {str(path)!r} cannot be written: {error.strerror}.") from None
 
 
 def write_checkpoint(path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...]) -> None:
@@ -63,7 +78,7 @@ def write_checkpoint(path: Path, state: TrainingState, *, fingerprint: str, grou
         },
     }
     tensors = {"params": state.model.params, **{f"optimizer.{k}": v for k, v in state.optimizer.state.items()}}
-    write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}))
+    write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -1,7 +1,9 @@
 """The numbers of a training run, with defaults for each kind of model."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from fairdp import _validate
 
@@ -20,10 +22,13 @@ class ModelConfig:
     normalize_embedding: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.hidden, str) or not isinstance(self.hidden, Iterable):
+            raise ValueError(f"hidden must be a tuple of layer sizes such as (32,), got {self.hidden!r}.")
         _validate.one_of((*MODELS, "custom"), model=self.kind)
         _validate.one_of(("relu", "tanh"), activation=self.activation)
         for size in self.hidden:
             _validate.positive_integer(hidden=size)
+        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
         if self.kind == "mlp" and not self.hidden:
             raise ValueError("hidden must name at least one layer size, got (). For none use model='logistic'.")
 
@@ -56,15 +61,20 @@ SMALLEST_BATCH = 16
 FEWEST_STEPS = 200
 
 
+def defaults_of(kind: str) -> Defaults:
+    """The defaults of a kind of model; a user's own module gets those of the MLP."""
+    return DEFAULTS.get(kind, DEFAULTS["mlp"])
+
+
 def default_sample_rate(kind: str, smallest_group: float) -> float:
     """Sampling rate from public sizes: the kind's own, raised where the smallest group would hardly be sampled."""
-    rate = DEFAULTS.get(kind, DEFAULTS["mlp"]).sample_rate
+    rate = defaults_of(kind).sample_rate
     return min(1.0, max(rate, SMALLEST_BATCH / max(smallest_group, 1.0)))
 
 
 def default_n_steps(kind: str, sample_rate: float) -> int:
     """Number of steps in which every record is seen about ``n_epochs`` times."""
-    return max(FEWEST_STEPS, round(DEFAULTS.get(kind, DEFAULTS["mlp"]).n_epochs / sample_rate))
+    return max(FEWEST_STEPS, round(defaults_of(kind).n_epochs / sample_rate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +127,10 @@ class TrainConfig:
         _validate.positive_integer(
             n_steps=self.n_steps, n_members=self.n_members, max_physical_batch_size=self.max_physical_batch_size
         )
-        _validate.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
+        for name in ("n_steps", "n_members", "max_physical_batch_size"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        _validate.finite_positive(clip_norm=self.clip_norm)
+        _validate.positive(weight_bound=self.weight_bound)
         for rate in (*self.learning_rates, self.sgd_learning_rate):
             _validate.finite_positive(learning_rate=rate)
         if not self.learning_rates:
@@ -133,6 +146,41 @@ class TrainConfig:
         if self.schedule == "piecewise":
             part = min(step * len(self.learning_rates) // self.n_steps, len(self.learning_rates) - 1)
             return self.learning_rates[part]
-        clip = self.clip_norm if math.isfinite(self.clip_norm) else 1.0
-        decay = math.sqrt((step + 1) * (1 + n_groups * (noise_multiplier * clip) ** 2))
+        decay = math.sqrt((step + 1) * (1 + n_groups * (noise_multiplier * self.clip_norm) ** 2))
         return self.learning_rates[0] * n_groups / decay
+
+
+# What `train_config` takes: the constructor parameters of an estimator that are numbers of a run.
+TRAINING_PARAMETERS = (
+    *("sample_rate", "n_steps", "clip_norm", "learning_rate", "schedule", "optimizer", "momentum"),
+    *("sgd_learning_rate", "weight_bound", "n_members", "noise_allocation", "max_physical_batch_size"),
+)
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar, as grid searches set them, as the Python number it stands for."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def train_config(
+    kind: str,
+    smallest_group: float,
+    *,
+    sample_rate: float | None,
+    n_steps: int | None,
+    clip_norm: float | None,
+    learning_rate: float | tuple[float, ...] | None,
+    **others: Any,
+) -> TrainConfig:
+    """The configuration of a run: what the user chose, and the defaults of the kind of model for what is None."""
+    defaults = defaults_of(kind)
+    rate = default_sample_rate(kind, smallest_group) if sample_rate is None else sample_rate
+    _validate.sample_rate(sample_rate=rate)
+    rates = defaults.learning_rates if learning_rate is None else learning_rate
+    return TrainConfig(
+        sample_rate=rate,
+        n_steps=default_n_steps(kind, rate) if n_steps is None else n_steps,
+        clip_norm=defaults.clip_norm if clip_norm is None else clip_norm,
+        learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
+        **others,
+    )

@@ -1,14 +1,13 @@
 """The scikit-learn classifier: one estimator for every method."""
 
-import math
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,15 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairdp import _validate, fitting
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import SavedModel, read_model, write_model
-from fairdp.config import DEFAULTS, MODELS, ModelConfig, TrainConfig, default_n_steps, default_sample_rate
+from fairdp.config import MODELS, TRAINING_PARAMETERS, ModelConfig, TrainConfig, defaults_of, plain, train_config
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.privacy import PrivacySpent
+from fairdp.saving import describe_model, rebuild_model, restored, storable, tensors_of
 from fairdp.sensitive import groups_of
 from fairdp.training.models import ExtractorBuilder
-
-# Frozen parameters and buffers of a module, in the saved tensors.
-_FIXED = "extractor."
 
 NOT_CERTIFIED = {
     "certified": False,
@@ -112,7 +109,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         noise_allocation: str = "per_group",
         group_sizes: str = "public",
         max_physical_batch_size: int = 4096,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.method = method
         self.epsilon = epsilon
@@ -171,8 +168,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Train on records that are already encoded; may show progress, write checkpoints and resume from one."""
         progress = progress or fitting.Progress()
-        generators = fitting.Generators.of(self._seed())
-        budget = PrivacyBudget(epsilon=self.epsilon, delta=self.delta)
+        generators = fitting.Generators.of(fitting.seed_of(self.random_state))
+        budget = PrivacyBudget(epsilon=plain(self.epsilon), delta=plain(self.delta))
         resumed = fitting.resumed_checkpoint(progress)
         private_sizes = self._wants_private_sizes()
         sizes, counts_epsilon = fitting.planning_sizes(
@@ -202,7 +199,12 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores; a record is predicted positive when its score is at least zero. No group is needed."""
         check_is_fitted(self)
-        return self.scores(validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False))
+        records = validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False)
+        if records.shape[1:] != self.score_model_.shape:
+            raise ValueError(
+                f"X has records of shape {records.shape[1:]}, but the model was fitted on {self.score_model_.shape}."
+            )
+        return self.scores(records)
 
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of records that are already encoded."""
@@ -215,7 +217,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
-        positive = 1 / (1 + np.exp(-self.decision_function(X)))
+        positive = expit(self.decision_function(X))
         return np.column_stack([1 - positive, positive])
 
     def privacy_statement(self) -> str:
@@ -227,16 +229,15 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         """Write the model to a folder, whole or not at all; ``feature_schema`` lets commands read raw tables."""
         check_is_fitted(self)
         about = {
-            "parameters": _storable(self.get_params(deep=False)),
-            "model": asdict(self.model_config_),
-            "shape": list(self.score_model_.shape),
+            "parameters": storable(self.get_params(deep=False)),
             "classes": self.classes_.tolist(),
             "groups": list(self.group_names_),
             "feature_schema": feature_schema,
         }
+        described = describe_model(self.model_config_, self.score_model_)
         saved = SavedModel(
-            tensors={"params": self.score_model_.params, **_prefixed(self.score_model_.fixed_state())},
-            model=about,
+            tensors=tensors_of(self.score_model_),
+            model={**about, **described},
             privacy=self.privacy_.to_dict(),
             certificate=self.certificate_,
         )
@@ -246,28 +247,14 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> "FairDPClassifier":
         """Read a saved model; one trained with an own module needs that module's builder again."""
         saved = read_model(Path(folder))
-        parameters = _restored(saved.model["parameters"])
-        config = ModelConfig(**{**saved.model["model"], "hidden": tuple(saved.model["model"]["hidden"])})
-        if config.kind == "custom" and module is None:
-            raise ValueError(f"{str(folder)!r} was trained with an own module; pass its builder as module=.")
-        estimator = cls(**{**parameters, "module": module})
-        shape = tuple(saved.model["shape"])
-        estimator.model_config_ = config
-        estimator.score_model_ = fitting.build_model(config, shape, module, np.random.default_rng(0))
-        estimator.score_model_.replace_params(saved.tensors.pop("params"))
-        fixed = {name.removeprefix(_FIXED): value for name, value in saved.tensors.items()}
-        estimator.score_model_.extractor.load_state_dict(fixed, strict=False)
+        estimator = cls(**{**restored(saved.model["parameters"]), "module": module})
+        estimator.model_config_, estimator.score_model_ = rebuild_model(saved, module)
         estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
         estimator.certificate_ = saved.certificate
         estimator.classes_ = np.array(saved.model["classes"])
         estimator.group_names_ = tuple(saved.model["groups"])
-        estimator.n_features_in_ = shape[0]
+        estimator.n_features_in_ = estimator.score_model_.shape[0]
         return estimator
-
-    def _seed(self) -> int | None:
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31))
-        return None if self.random_state is None else int(self.random_state)
 
     def _wants_private_sizes(self) -> bool:
         _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
@@ -276,10 +263,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     def _check_sizes(self, group_names: tuple[str, ...], sizes: tuple[float, ...]) -> None:
         _validate.one_of(METHODS, method=self.method)
         fitting.check_groups(group_names, sizes, self.sample_rate)
-        if self.delta >= 1 / sum(sizes):
-            raise ValueError(
-                f"delta must be below 1/n = {1 / sum(sizes):.2g} for n = {sum(sizes):.0f} records, got {self.delta!r}."
-            )
+        PrivacyBudget(epsilon=self.epsilon, delta=self.delta).check_for(sum(sizes))
 
     def _kind(self, shape: tuple[int, ...]) -> str:
         _validate.one_of((*MODELS, "auto"), model=self.model)
@@ -293,49 +277,17 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         kind = self._kind(shape)
         return ModelConfig(
             kind=kind,
-            hidden=tuple(self.hidden),
-            activation=self.activation or DEFAULTS.get(kind, DEFAULTS["mlp"]).activation,
+            hidden=self.hidden,
+            activation=self.activation or defaults_of(kind).activation,
             normalize_embedding=self.normalize_embedding,
         )
 
     def _train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
-        kind = self._kind(shape)
-        defaults = DEFAULTS.get(kind, DEFAULTS["mlp"])
-        sample_rate = default_sample_rate(kind, min(sizes)) if self.sample_rate is None else self.sample_rate
-        _validate.sample_rate(sample_rate=sample_rate)
-        rates = defaults.learning_rates if self.learning_rate is None else self.learning_rate
-        return TrainConfig(
-            sample_rate=sample_rate,
-            n_steps=default_n_steps(kind, sample_rate) if self.n_steps is None else self.n_steps,
-            clip_norm=defaults.clip_norm if self.clip_norm is None else self.clip_norm,
-            learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
-            schedule=self.schedule,
-            optimizer=self.optimizer,
-            momentum=self.momentum,
-            sgd_learning_rate=self.sgd_learning_rate,
-            weight_bound=self.weight_bound,
-            n_members=self.n_members,
-            noise_allocation=self.noise_allocation,
-            max_physical_batch_size=self.max_physical_batch_size,
-        )
+        chosen = {name: plain(getattr(self, name)) for name in TRAINING_PARAMETERS}
+        return train_config(self._kind(shape), min(sizes), **chosen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def _prefixed(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {_FIXED + name: value for name, value in state.items()}
-
-
-def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them; a module is code, and a seed may be the secret that the guarantee rests on."""
-    kept = {name: value for name, value in parameters.items() if name not in ("module", "random_state")}
-    return {name: "inf" if isinstance(v, float) and math.isinf(v) else v for name, v in kept.items()}
-
-
-def _restored(parameters: dict[str, Any]) -> dict[str, Any]:
-    values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Replace a file in one step, readable by its owner only; the old content stays until the new one is complete."""
+def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
+    """Replace a file in one step: the old content stays until the new one is complete."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
+        if not owner_only:
+            os.chmod(temporary, 0o666 & ~_umask())
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
@@ -24,6 +26,13 @@ def write_file(path: Path, content: bytes) -> None:
         raise
 
 
+def _umask() -> int:
+    """The user's mask for new files, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def write_folder(folder: Path, contents: Mapping[str, bytes], *, marker: str) -> None:
     """Write all files to a folder in one step; an existing folder is replaced only if it holds the marker file."""
     check_replaceable(folder, marker=marker)
@@ -32,7 +41,7 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], *, marker: str) ->
     try:
         for name, content in contents.items():
             (staging / name).write_bytes(content)
-        staging.chmod(0o755)
+        staging.chmod(0o777 & ~_umask())
         _swap_in(staging, folder)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
@@ -59,15 +68,14 @@ def _swap_in(staging: Path, folder: Path) -> None:
     if not folder.exists():
         staging.rename(folder)
         return
-    old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old.")) / "old"
-    folder.rename(old)
-    try:
-        staging.rename(folder)
-    except BaseException:
-        old.rename(folder)
-        raise
-    finally:
-        shutil.rmtree(old.parent, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.old.") as aside:
+        old = Path(aside) / "old"
+        folder.rename(old)
+        try:
+            staging.rename(folder)
+        except BaseException:
+            old.rename(folder)
+            raise
 
 
 def json_bytes(value: Any) -> bytes:

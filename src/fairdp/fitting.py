@@ -4,13 +4,15 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from fairdp.accounting import PrivacyBudget
-from fairdp.checkpoint import Checkpoint, fingerprint_of, read_checkpoint, restore, write_checkpoint
+from fairdp.checkpoint import Checkpoint, check_new, fingerprint_of, read_checkpoint, restore, write_checkpoint
 from fairdp.config import SMALLEST_BATCH, ModelConfig, TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.discrete import RandBelow, discrete_laplace
@@ -45,6 +47,19 @@ class Generators:
         seeded = seed is not None
         count_noise = (lambda below: int(counts.integers(below))) if seeded else secrets.randbelow
         return cls(sampling=sampling, noise=noise, start=start, count_noise=count_noise, seeded=seeded)
+
+
+def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:
+    """The seed that a user's random state stands for; None means the operating system's entropy."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if not isinstance(random_state, Integral) or random_state < 0:
+        raise ValueError(f"random_state must be None or a whole number of at least 0, got {random_state!r}.")
+    return int(random_state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +109,7 @@ def build_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**63)))
         if module is not None:
-            return ScoreModel(module(), shape)
+            return ScoreModel(_built(module), shape)
         if config.kind == "logistic":
             return ScoreModel(logistic(), shape)
         activation, normalize = config.activation, config.normalize_embedding
@@ -104,6 +119,13 @@ def build_model(
                 mlp(n_features, config.hidden, activation=activation, normalize_embedding=normalize), shape
             )
         return ScoreModel(cnn(shape, activation=activation, normalize_embedding=normalize), shape)
+
+
+def _built(module: ExtractorBuilder) -> nn.Module:
+    if isinstance(module, nn.Module):
+        kind = type(module).__name__
+        raise ValueError(f"module must be a callable that builds the extractor, got a {kind}; pass lambda: {kind}(…).")
+    return module()
 
 
 def plan_run(
@@ -126,7 +148,7 @@ def run(
     """Train the model in place, from its start or from a checkpoint, writing checkpoints on the way."""
     kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
-    fingerprint = fingerprint_of(data, plan, config) if progress.checkpoint else ""
+    fingerprint = fingerprint_of(data, plan, config, model) if progress.checkpoint else ""
     if resumed is not None:
         restore(resumed, state, fingerprint=fingerprint)
     every = max(1, plan.n_steps // 50)
@@ -156,6 +178,8 @@ def torch_threads(*, for_batch: float, shape: tuple[int, ...]) -> Iterator[None]
 def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
     """The checkpoint that a run is asked to continue from, if it is."""
     if not progress.resume:
+        if progress.checkpoint is not None:
+            check_new(progress.checkpoint)
         return None
     if progress.checkpoint is None:
         raise ValueError("resume needs a checkpoint file; pass --checkpoint FILE as well.")

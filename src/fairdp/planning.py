@@ -4,7 +4,7 @@ from typing import Any
 
 from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
-from fairdp.config import DEFAULTS, TrainConfig, default_n_steps, default_sample_rate
+from fairdp.config import train_config
 from fairdp.methods import METHODS
 from fairdp.privacy import privacy_spent
 from fairdp.training.recipe import make_plan
@@ -27,19 +27,21 @@ def plan_report(
     _validate.one_of(METHODS, method=method)
     for size in group_sizes:
         _validate.positive_integer(group_sizes=size)
-    rate = default_sample_rate("mlp", min(group_sizes)) if sample_rate is None else sample_rate
-    _validate.sample_rate(sample_rate=rate)
-    config = TrainConfig(
-        sample_rate=rate,
-        n_steps=default_n_steps("mlp", rate) if n_steps is None else n_steps,
-        clip_norm=DEFAULTS["mlp"].clip_norm if clip_norm is None else clip_norm,
-        learning_rates=DEFAULTS["mlp"].learning_rates,
+    budget = PrivacyBudget(epsilon=epsilon, delta=delta)
+    budget.check_for(sum(group_sizes))
+    config = train_config(
+        "mlp",
+        min(group_sizes),
+        sample_rate=sample_rate,
+        n_steps=n_steps,
+        clip_norm=clip_norm,
+        learning_rate=None,
         weight_bound=weight_bound,
         n_members=n_members,
         noise_allocation=noise_allocation,
     )
     recipe = METHODS[method].recipe(config, tuple(float(size) for size in group_sizes))
-    plan = make_plan(recipe, PrivacyBudget(epsilon=epsilon, delta=delta), n_steps=config.n_steps)
+    plan = make_plan(recipe, budget, n_steps=config.n_steps)
     names = tuple(f"group {index}" for index in range(len(group_sizes)))
     spent = privacy_spent(plan, names, group_sizes="public", noise_seeded=False)
     return {

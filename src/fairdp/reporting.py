@@ -44,6 +44,7 @@ def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
         return
     intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
     rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report["metrics"])]
+    rows.insert(3, (*_by_group_row(report["metrics"]), ""))
     level = f"{100 * report['confidence']:g} % interval"
     _print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
     print("Exact figures on real records: for the data holder's eyes, outside the privacy guarantee.")
@@ -107,9 +108,13 @@ def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def _metric_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [(label, value) for _, label, value in _metrics(metrics)]
-    by_group = ", ".join(f"{name} {_number(rate)}" for name, rate in metrics["positive_rate_by_group"].items())
-    rows.insert(3, ("positive rate by group", by_group))
+    rows.insert(3, _by_group_row(metrics))
     return rows
+
+
+def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
+    rates = metrics["positive_rate_by_group"].items()
+    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates)
 
 
 def _print_table(
@@ -118,8 +123,16 @@ def _print_table(
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=bool(headers))
+    # Names come from users' data: they are text, never markup.
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_header=bool(headers),
+    )
     rows = list(rows)
     width = max((len(row) for row in rows if row), default=2)
     for header in headers or ("",) * width:
@@ -128,7 +141,7 @@ def _print_table(
         if row is None:
             table.add_section()
         else:
-            table.add_row(*row)
+            table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
 
 

@@ -26,6 +26,7 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
             f"sensitive_features has no value for {missing.sum()} records (first at position {missing.argmax()}); "
             "give missing values a group of their own or drop these records."
         )
-    labels = columns.astype(str).agg(" & ".join, axis=1)
-    names, codes = np.unique(labels.to_numpy(dtype=str), return_inverse=True)
-    return codes.astype(np.int64), tuple(str(name) for name in names)
+    # Codes come from the values themselves: joined texts of different values may read the same.
+    combined = pd.MultiIndex.from_frame(columns.astype(str))
+    codes, found = combined.factorize(sort=True)
+    return codes.astype(np.int64), tuple(" & ".join(values) for values in found)

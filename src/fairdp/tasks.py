@@ -1,5 +1,6 @@
 """What the commands do: from files to a trained model, predictions and measurements."""
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import MARKER, read_model
@@ -19,7 +21,7 @@ from fairdp.data.schema import TableSchema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import encode_table, load_table, read_table
 from fairdp.estimators import FairDPClassifier
-from fairdp.files import check_replaceable, write_file
+from fairdp.files import check_replaceable, json_bytes, write_file
 from fairdp.fitting import Progress
 from fairdp.metrics import collapse_warning, confidence_intervals, evaluate_decisions
 
@@ -105,6 +107,7 @@ def load_records(source: Source) -> Records:
     if source.table is not None and source.dataset is not None:
         raise ValueError(f"give TABLE or --dataset, not both: got {str(source.table)!r} and {source.dataset!r}.")
     if source.table is None:
+        _refuse_table_options(source)
         name = source.dataset or "synthetic"
         loaded = load_dataset(name)
         notes = loaded.notes if source.dataset else (*loaded.notes, "no table given: using the synthetic population.")
@@ -131,6 +134,18 @@ def load_records(source: Source) -> Records:
     )
 
 
+def _refuse_table_options(source: Source) -> None:
+    given = {
+        "--label": source.label,
+        "--positive": source.positive,
+        "--sensitive": source.sensitive,
+        "--schema": source.schema,
+    }
+    chosen = [option for option, value in given.items() if value]
+    if chosen:
+        raise ValueError(f"{chosen[0]} goes with a table, not with a named data set; leave it out or name a table.")
+
+
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
     """Utility and fairness on held-out records, exactly: for the data holder's eyes."""
     return evaluate_decisions(test.y, estimator.scores(test.X), test.groups, test.group_names)
@@ -141,11 +156,13 @@ def run_predict(folder: Path, table: Path, out: Path) -> dict[str, Any]:
     estimator, schema = _load(folder)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet, got {str(out)!r}.")
+    if out.exists() and table.exists() and out.samefile(table):
+        raise ValueError(f"--out {str(out)!r} is the table itself; choose another file.")
     scores = estimator.scores(schema.encode(read_table(table)))
     frame = pd.DataFrame(
         {
             "score": scores,
-            "probability": 1 / (1 + np.exp(-scores)),
+            "probability": expit(scores),
             "decision": np.where(scores >= 0, schema.positive, schema.negative),
         }
     )
@@ -166,16 +183,11 @@ def run_evaluate(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be in (0, 1), got {confidence!r}.")
     if dataset is not None:
-        estimator, test = FairDPClassifier.load(folder), load_dataset(dataset).test
+        estimator, test = _load_for(folder, dataset)
     else:
         assert table is not None
         estimator, schema = _load(folder)
         test = encode_table(read_table(table), schema)
-    if test.X.shape[1:] != estimator.score_model_.shape:
-        raise ValueError(
-            f"the model in {str(folder)!r} reads records of shape {estimator.score_model_.shape}, "
-            f"but these have shape {test.X.shape[1:]}; evaluate on the kind of data it was trained on."
-        )
     scores = estimator.scores(test.X)
     intervals = confidence_intervals(
         test.y, scores, test.groups, test.n_groups, confidence=confidence, rng=np.random.default_rng(seed)
@@ -211,6 +223,17 @@ def _load(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     if schema is None:
         raise ValueError(f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python.")
     return estimator, TableSchema.from_dict(schema)
+
+
+def _load_for(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and the test records of a data set of the kind that it was trained on."""
+    estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
+    own = read_model(folder).model["feature_schema"]
+    other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
+    shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
+    if own != other or shapes[0] != shapes[1] or loaded.test.group_names != estimator.group_names_:
+        raise ValueError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
+    return estimator, loaded.test
 
 
 def _warnings_of(estimator: FairDPClassifier, metrics: dict[str, Any]) -> list[str]:

@@ -305,7 +305,7 @@ def test_positive_label_can_be_chosen():
         ({}, "Y", ["sex"], r"^the table has no column 'Y'"),
         ({}, "y", ["sez"], r"^the table has no column 'sez'; did you mean 'sex'\?$"),
         ({}, "y", ["y"], r"^column 'y' is named twice"),
-        ({}, "y", [], r"^a schema needs at least one input and one protected column"),
+        ({}, "y", [], r"^a schema needs at least one input column besides the label, and one protected column"),
     ],
 )
 def test_inference_refuses_what_it_cannot_use(changes, label, sensitive, message):

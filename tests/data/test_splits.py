@@ -1,11 +1,14 @@
-"""The public split into training and test rows."""
+"""Splits into training and test rows: stratified for public data, by own coins for private tables."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from fairdp.data.splits import split_rows
+from fairdp.data.grouped import GroupedData
+from fairdp.data.splits import split_by_own_coin, split_rows
+from statistical import FALSE_ALARM, assert_plausible
 
 
 @settings(max_examples=40, deadline=None)
@@ -37,3 +40,92 @@ def test_clusters_stay_on_one_side_even_across_strata():
 def test_test_share_must_be_a_share():
     with pytest.raises(ValueError, match=r"^test_share must be in \(0, 1\), got 20\.$"):
         split_rows(np.zeros(10, dtype=int), seed=0, test_share=20)
+
+
+def records_of(n_samples, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n_samples, 3), dtype=np.float32)
+    return GroupedData(X, rng.integers(2, size=n_samples), rng.integers(2, size=n_samples), ("f", "m"))
+
+
+def without(data, row):
+    return data.take(np.delete(np.arange(data.n_samples), row))
+
+
+def rows_of(data):
+    return {(*row.tolist(), int(y), int(g)) for row, y, g in zip(data.X, data.y, data.groups, strict=True)}
+
+
+def others_stay(split, data, row):
+    """Whether all the other records are on the side where they were before one was removed."""
+    train, test = (rows_of(side) for side in split(data))
+    kept_train, kept_test = (rows_of(side) for side in split(without(data, row)))
+    return kept_train <= train and kept_test <= test and len(train | test) == 1 + len(kept_train | kept_test)
+
+
+def own_coins(data):
+    return split_by_own_coin(data, seed=0, test_share=0.3)
+
+
+def permutation(data):
+    rows = np.random.default_rng(0).permutation(data.n_samples)
+    cut = round(0.3 * data.n_samples)
+    return data.take(rows[cut:]), data.take(rows[:cut])
+
+
+@settings(max_examples=50, deadline=None)
+@given(n_samples=st.integers(2, 60), seed=st.integers(0, 1000), row=st.integers(0, 59))
+def test_removing_a_record_leaves_all_others_on_their_side(n_samples, seed, row):
+    assert others_stay(own_coins, records_of(n_samples, seed), row % n_samples)
+
+
+def test_that_check_notices_a_shuffled_split():
+    data = records_of(60, 0)
+    assert not all(others_stay(permutation, data, row) for row in range(10))
+
+
+def test_the_order_of_the_records_does_not_matter():
+    data = records_of(200, 0)
+    backwards = data.take(np.arange(200)[::-1])
+    assert [rows_of(side) for side in own_coins(data)] == [rows_of(side) for side in own_coins(backwards)]
+
+
+def test_equal_records_stay_together():
+    one = records_of(1, 0)
+    train, test = own_coins(one.take(np.zeros(50, dtype=np.int64)))
+    assert {train.n_samples, test.n_samples} == {0, 50}
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_every_record_has_the_same_chance_to_be_held_out(share):
+    # False-alarm rate 1e-6; 10 000 records notice 0.225 instead of 0.2.
+    _, test = split_by_own_coin(records_of(10_000, 1), seed=3, test_share=share)
+    assert_plausible(stats.binomtest(test.n_samples, 10_000, share).pvalue, f"test records at share {share}")
+
+
+def test_that_check_notices_a_wrong_share():
+    _, test = split_by_own_coin(records_of(10_000, 1), seed=3, test_share=0.225)
+    assert stats.binomtest(test.n_samples, 10_000, 0.2).pvalue < FALSE_ALARM
+
+
+def test_another_seed_is_another_split():
+    data = records_of(200, 0)
+    first, again, other = (rows_of(split_by_own_coin(data, seed=seed, test_share=0.5)[1]) for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_a_record_is_its_features_its_label_and_its_group():
+    """Records that differ in one of the three throw different coins."""
+    X = np.zeros((64, 1), dtype=np.float32)
+    codes = np.arange(64)
+    by_group = GroupedData(X, np.zeros(64, dtype=np.int64), codes, tuple(map(str, codes)))
+    by_label = GroupedData(np.repeat(np.arange(32, dtype=np.float32), 2)[:, None], codes % 2, 0 * codes, ("all",))
+    assert 0 < own_coins(by_group)[1].n_samples < 64
+    sides = own_coins(by_label)
+    assert set(sides[0].X.ravel().tolist()) & set(sides[1].X.ravel().tolist())
+
+
+@pytest.mark.parametrize("share", [0, 1, 20])
+def test_the_held_out_part_must_be_a_share(share):
+    with pytest.raises(ValueError, match=rf"^test_fraction must be in \(0, 1\), got {share}\.$"):
+        split_by_own_coin(records_of(10, 0), seed=0, test_share=share)

@@ -34,9 +34,14 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
         code = fairdp.main(arguments, prog_name="fairdp", standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else DONE)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
+    except BrokenPipeError:
+        # The reader of our output has seen enough (`fairdp … | head`): that is no failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; nothing was written but a checkpoint, if one was asked for", INTERRUPTED)
     except click.UsageError as error:

@@ -7,7 +7,7 @@ import click
 from fairdp.cli.options import output_options
 
 
-@click.group()
+@click.group(epilog="Example: fairdp data get adult")
 def data() -> None:
     """List and fetch the named data sets."""
 

@@ -28,9 +28,27 @@ Examples:
 @click.option("--activation", type=click.Choice(["relu", "tanh"]), help="Activation of the hidden layers.")
 @click.option("--normalize-embedding", is_flag=True, help="Scale embeddings to norm one.")
 @click.option("--learning-rate", callback=numbers, help="Step sizes, each for an equal part of the run.")
-@click.option("--schedule", type=click.Choice(["piecewise", "inverse_sqrt"]), default="piecewise", show_default=True)
-@click.option("--optimizer", type=click.Choice(["adam", "sgd", "adam_then_sgd"]), default="adam", show_default=True)
-@click.option("--group-sizes", type=click.Choice(["public", "private"]), default="public", show_default=True)
+@click.option(
+    "--schedule",
+    type=click.Choice(["piecewise", "inverse_sqrt"]),
+    default="piecewise",
+    show_default=True,
+    help="Step sizes in equal parts, or the decay of the paper's Theorem 4.",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["adam", "sgd", "adam_then_sgd"]),
+    default="adam",
+    show_default=True,
+    help="On the noisy gradient; adam_then_sgd hands over for the last tenth of the run.",
+)
+@click.option(
+    "--group-sizes",
+    type=click.Choice(["public", "private"]),
+    default="public",
+    show_default=True,
+    help="Whether group sizes may be known; private ones are counted with noise, for 5 % of epsilon.",
+)
 @click.option("--max-physical-batch-size", type=int, default=4096, show_default=True, help="Memory against speed.")
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path), help="File to continue from after a crash; keep it safe."
@@ -63,7 +81,7 @@ def fit(
         dataset=dataset,
         label=label,
         positive=positive,
-        sensitive=tuple(sensitive.split(",")) if sensitive else (),
+        sensitive=tuple(name.strip() for name in sensitive.split(",")) if sensitive else (),
         schema=schema,
         test_fraction=test_fraction,
     )

@@ -16,7 +16,7 @@ def output_options(command: Command) -> Command:
     return click.option(
         "--seed",
         type=click.IntRange(min=0),
-        help="Repeatable run, for experiments: the guarantee then holds only while the seed is secret.",
+        help="For repeatable experiments; a model's guarantee then holds only while the seed is secret.",
     )(command)
 
 
@@ -61,4 +61,4 @@ def whole_numbers(context: click.Context, parameter: click.Parameter, value: str
     try:
         return tuple(int(part) for part in value.split(","))
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not a list of whole numbers such as 10771,21790.") from None
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers such as 64,32.") from None

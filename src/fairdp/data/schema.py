@@ -72,7 +72,9 @@ class TableSchema:
             if names.count(name) > 1:
                 raise ValueError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
         if not self.columns or not self.sensitive or len(self.sensitive) != len(self.groups):
-            raise ValueError("a schema needs at least one input and one protected column with its values.")
+            raise ValueError(
+                "a schema needs at least one input column besides the label, and one protected column with its values."
+            )
         for name, values in zip(self.sensitive, self.groups, strict=True):
             Categorical(name=name, categories=values)
         if self.positive == self.negative:
@@ -192,8 +194,10 @@ def infer_schema(
 
 def _values(frame: pd.DataFrame, name: str) -> pd.Series:
     if name not in frame.columns:
-        near = difflib.get_close_matches(name, [str(column) for column in frame.columns], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(str, frame.columns[:8]))}."
+        columns = [str(column) for column in frame.columns]
+        near = [c for c in columns if c.lower() == name.lower()] or difflib.get_close_matches(name, columns, n=1)
+        shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {shown}."
         raise ValueError(f"the table has no column {name!r}; {hint}")
     return frame[name]
 

@@ -47,6 +47,10 @@ def mlp(
 
 def cnn(shape: tuple[int, ...], *, activation: str = "tanh", normalize_embedding: bool = False) -> nn.Module:
     """Two strided convolutions, a pooling and a layer of 64: small enough for the noise, large enough for faces."""
+    if len(shape) != 3 or min(shape[1:]) < 5:
+        raise ValueError(
+            f"model='cnn' needs images of shape (channels, height, width) with at least 5 × 5 pixels, got {shape}."
+        )
     channels, height, width = shape
     act = ACTIVATIONS[activation]
     features: list[nn.Module] = [
@@ -140,8 +144,12 @@ class ScoreModel:
         return torch.cat(parts) if parts else torch.empty(0)
 
     def _width_of_embedding(self) -> int:
-        with torch.no_grad():
-            return self.embed(torch.zeros(1, *self.shape)).shape[1]
+        try:
+            with torch.no_grad():
+                return self.embed(torch.zeros(1, *self.shape)).shape[1]
+        except (RuntimeError, IndexError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"the module cannot embed records of shape {self.shape}: {reason}.") from error
 
     def _start_head(self, head: Tensor) -> None:
         nn.init.uniform_(head, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))

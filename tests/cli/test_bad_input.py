@@ -1,0 +1,236 @@
+"""Bad input: exit code 2, one clear line, nothing written, never a traceback."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from fairdp import cli
+from fairdp.cli import main
+
+SCHEMA = {
+    "label": "y",
+    "positive": "yes",
+    "negative": "no",
+    "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
+    "columns": [
+        {"name": "age", "type": "numeric", "low": 18, "high": 90},
+        {"name": "job", "type": "categorical", "categories": ["clerk", "nurse"]},
+    ],
+}
+FIT = ("fit", "people.csv", "--label", "y", "--sensitive", "sex", "--out", "model", "--n-steps", "20")
+DECLARED = (*FIT, "--schema", "schema.yaml")
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=stop.value.code, out=out, err=err)
+
+    return call
+
+
+def people(n_rows=400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, n_rows)
+    job, sex = rng.choice(["clerk", "nurse"], n_rows), rng.choice(["f", "m"], n_rows)
+    return pd.DataFrame({"age": age, "job": job, "sex": sex, "y": np.where(age > 50, "yes", "no")})
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    Path("notes").mkdir()
+    Path("notes/notes.txt").write_text("mine")
+    Path("text").write_text("text")
+
+
+def everything() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def check_refusal(run, arguments, words, code=2):
+    before, folders = everything(), sorted(Path().rglob("*"))
+    result = run(*arguments)
+    assert result.code == code, result.err
+    assert result.out == ""
+    assert result.err.startswith("fairdp: ")
+    assert result.err.endswith("\n")
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err
+    assert "Errno" not in result.err
+    for word in words:
+        assert word in result.err
+    assert everything() == before
+    assert sorted(Path().rglob("*")) == folders
+
+
+def changed(row, column, value):
+    def change(frame):
+        frame = frame.astype(object)
+        frame.loc[row, column] = value
+        return frame
+
+    return change
+
+
+TABLES = {
+    "label with three values": (changed(3, "y", "perhaps"), FIT, ["'y'", "3 values", "perhaps"]),
+    "label with one value": (lambda t: t.assign(y="yes"), FIT, ["'y'", "1 value"]),
+    "missing label": (changed(3, "y", None), FIT, ["'y'", "1 missing", "row 4"]),
+    "missing group": (changed(3, "sex", None), FIT, ["'sex'", "1 missing", "row 4"]),
+    "missing label column": (lambda t: t.drop(columns="y"), FIT, ["no column 'y'"]),
+    "missing protected column": (lambda t: t.drop(columns="sex"), FIT, ["no column 'sex'"]),
+    "missing declared column": (lambda t: t.drop(columns="job"), DECLARED, ["no column 'job'"]),
+    "unknown category": (changed(3, "job", "pilot"), DECLARED, ["'job'", "'pilot'"]),
+    "unknown group": (changed(3, "sex", "x"), DECLARED, ["'sex'", "'x'"]),
+    "declared third label": (changed(3, "y", "perhaps"), DECLARED, ["'y'", "'perhaps'"]),
+    "group below a batch": (changed(slice(0, 4), "sex", "x"), FIT, ["group 'x'", "records"]),
+    "no inputs": (lambda t: t[["sex", "y"]], FIT, ["input"]),
+    "no rows": (lambda t: t[:0], FIT, ["people.csv", "no rows"]),
+    "text in a numeric column": (changed(3, "age", "old"), DECLARED, ["'age'", "old"]),
+}
+
+
+@pytest.mark.parametrize(("change", "arguments", "words"), TABLES.values(), ids=TABLES)
+def test_tables_that_cannot_be_used(run, change, arguments, words):
+    change(people()).to_csv("people.csv", index=False)
+    check_refusal(run, arguments, words)
+
+
+def test_a_declared_group_without_a_record(run):
+    groups = [{"name": "sex", "groups": ["f", "m", "x"]}]
+    Path("schema.yaml").write_text(yaml.safe_dump({**SCHEMA, "sensitive": groups}))
+    check_refusal(run, DECLARED, ["3 groups", "'x'", "no training record"])
+
+
+def test_a_broken_line(run):
+    with open("people.csv", "a") as file:
+        file.write("40,clerk,f,yes,no\n")
+    check_refusal(run, FIT, ["people.csv", "line 402", "5 fields", "4"])
+
+
+ARGUMENTS = {
+    "missing file": (("fit", "none.csv", *FIT[2:]), ["none.csv", "does not exist"]),
+    "missing schema": ((*FIT, "--schema", "none.yaml"), ["none.yaml", "does not exist"]),
+    "broken schema": ((*FIT, "--schema", "people.csv"), ["schema", "people.csv"]),
+    "wrong data set": (("fit", "--dataset", "adlt", "--out", "model"), ["'adlt'", "adult"]),
+    "table and data set": ((*FIT, "--dataset", "adult"), ["TABLE", "--dataset", "not both"]),
+    "no label": (("fit", "people.csv", "--sensitive", "sex"), ["--label"]),
+    "no protected column": (("fit", "people.csv", "--label", "y"), ["--sensitive"]),
+    "label is protected": (("fit", "people.csv", "--label", "y", "--sensitive", "y"), ["'y'", "twice"]),
+    "other positive": ((*FIT, "--positive", "maybe"), ["positive", "'maybe'"]),
+    "label with a data set": (("fit", "--dataset", "synthetic", "--label", "y"), ["--label"]),
+    "schema with a data set": (("fit", "--dataset", "synthetic", "--schema", "schema.yaml"), ["--schema"]),
+    "epsilon zero": ((*FIT, "--epsilon", 0), ["epsilon", "0.0"]),
+    "epsilon negative": ((*FIT, "--epsilon", -1), ["epsilon", "-1.0"]),
+    "epsilon is no number": ((*FIT, "--epsilon", "one"), ["--epsilon", "'one'"]),
+    "delta": ((*FIT, "--delta", 0.01), ["delta", "1/n", "0.01"]),
+    "delta of one": ((*FIT, "--delta", 1), ["delta", "(0, 1)"]),
+    "sample rate": ((*FIT, "--sample-rate", 12.8), ["sample_rate", "12.8", "batch size"]),
+    "steps": ((*FIT, "--n-steps", 0), ["n_steps", "0"]),
+    "method": ((*FIT, "--method", "fair"), ["method", "'fair'", "fairdp"]),
+    "model": ((*FIT, "--model", "tree"), ["model", "'tree'", "mlp"]),
+    "convolutions on a table": ((*FIT, "--model", "cnn"), ["model", "cnn", "image"]),
+    "hidden": ((*FIT, "--hidden", "a,b"), ["--hidden", "'a,b'"]),
+    "learning rate": ((*FIT, "--learning-rate", "fast"), ["--learning-rate", "'fast'"]),
+    "test fraction": ((*FIT, "--test-fraction", 2), ["test_fraction", "2.0"]),
+    "no clip norm": ((*FIT, "--clip-norm", "inf"), ["clip_norm", "inf"]),
+    "seed": ((*FIT, "--seed", -1), ["--seed", "-1"]),
+    "unknown option": ((*FIT, "--fast"), ["--fast", "fairdp fit --help"]),
+    "unknown command": (("fot",), ["'fot'"]),
+    "resume without checkpoint": ((*FIT, "--resume"), ["--checkpoint"]),
+    "resume from nothing": ((*FIT, "--resume", "--checkpoint", "none"), ["'none'", "does not exist"]),
+    "resume from a text": ((*FIT, "--resume", "--checkpoint", "text"), ["'text'", "cannot be read"]),
+    "checkpoint nowhere": ((*FIT, "--checkpoint", "none/run.ckpt"), ["checkpoint", "none/run.ckpt"]),
+    "checkpoint is a folder": ((*FIT, "--checkpoint", "notes"), ["checkpoint", "notes"]),
+    "checkpoint is another file": ((*FIT, "--checkpoint", "text"), ["checkpoint", "'text'"]),
+    "checkpoint is the table": ((*FIT, "--checkpoint", "people.csv"), ["checkpoint", "'people.csv'"]),
+    "output is a file": ((*FIT, "--out", "text"), ["'text'", "is a file"]),
+    "output below a file": ((*FIT, "--out", "text/model"), ["'text/model'", "cannot be written"]),
+    "output holds other things": ((*FIT, "--out", "notes"), ["'notes'", "holds other files"]),
+    "predict from no model": (("predict", "notes", "people.csv", "--out", "o.csv"), ["'notes'", "not a saved model"]),
+    "predict without output": (("predict", "notes", "people.csv"), ["--out"]),
+    "evaluate on nothing": (("evaluate", "notes"), ["TABLE", "--dataset"]),
+    "plan without sizes": (("plan", "--epsilon", 1), ["--group-sizes"]),
+    "plan with words": (("plan", "--group-sizes", "many"), ["--group-sizes", "'many'"]),
+    "plan for nobody": (("plan", "--group-sizes", "0,5"), ["group_sizes", "0"]),
+    "get of an unknown set": (("data", "get", "adlt"), ["'adlt'", "adult"]),
+    "get of the built-in set": (("data", "get", "synthetic"), ["synthetic", "built in"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_that_cannot_be_used(run, arguments, words):
+    check_refusal(run, arguments, words)
+
+
+def test_the_same_call_without_a_mistake_writes_a_model(run):
+    """The twin of all the refusals above."""
+    result = run(*FIT)
+    assert result.code == 0
+    assert "model" in os.listdir()
+    with pytest.raises(AssertionError):
+        check_refusal(run, (*FIT, "--out", "other"), [])
+
+
+@pytest.fixture
+def model(run):
+    assert run(*DECLARED).code == 0
+    return "model"
+
+
+def test_a_model_refuses_tables_it_cannot_read(run, model):
+    people().drop(columns="age").to_csv("short.csv", index=False)
+    changed(3, "job", "pilot")(people()).to_csv("pilot.csv", index=False)
+    people().drop(columns="y").to_csv("unlabelled.csv", index=False)
+    predict = ("predict", model)
+    check_refusal(run, (*predict, "short.csv", "--out", "o.csv"), ["no column 'age'"])
+    check_refusal(run, (*predict, "pilot.csv", "--out", "o.csv"), ["'job'", "'pilot'"])
+    check_refusal(run, (*predict, "none.csv", "--out", "o.csv"), ["none.csv", "does not exist"])
+    check_refusal(run, (*predict, "people.csv", "--out", "o.txt"), ["--out", "o.txt", ".csv"])
+    check_refusal(run, (*predict, "people.csv", "--out", "none/o.csv"), ["none/o.csv", "cannot be written"])
+    check_refusal(run, (*predict, "people.csv", "--out", "people.csv"), ["--out", "people.csv"])
+    check_refusal(run, ("evaluate", model, "unlabelled.csv"), ["no column 'y'"])
+    check_refusal(run, ("evaluate", model, "people.csv", "--confidence", 95), ["confidence", "95"])
+
+
+def test_a_changed_model_is_refused_by_every_command(run, model):
+    with open("model/privacy.json", "a") as file:
+        file.write(" ")
+    words = ["'model'", "privacy.json", "SHA256SUMS"]
+    check_refusal(run, ("predict", model, "people.csv", "--out", "o.csv"), words)
+    check_refusal(run, ("evaluate", model, "people.csv"), words)
+
+
+def test_a_model_is_not_measured_on_data_of_another_kind(run):
+    """Ten inputs each, but not the same ten: the numbers would mean nothing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((400, 10)), columns=list("abcdefghij"))
+    frame.assign(sex=people()["sex"], y=people()["y"]).to_csv("people.csv", index=False)
+    assert run(*FIT).code == 0
+    check_refusal(run, ("evaluate", "model", "--dataset", "synthetic"), ["model", "synthetic"])
+
+
+def test_a_mistake_in_the_program_is_no_bad_input(run, monkeypatch):
+    """Exit code 3 and one line that asks for a report."""
+
+    def broken(task):
+        raise ZeroDivisionError("float division\nby zero")
+
+    from fairdp import tasks
+
+    monkeypatch.setattr(tasks, "run_fit", broken)
+    check_refusal(run, FIT, ["internal error", "ZeroDivisionError", "FAIRDP_DEBUG"], code=cli.INTERNAL)
+    monkeypatch.setenv("FAIRDP_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(list(FIT))

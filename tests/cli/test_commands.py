@@ -1,0 +1,250 @@
+"""The commands as users type them: help, JSON, and the way from a table to decisions."""
+
+import json
+from types import SimpleNamespace
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from fairdp.cli import fairdp, main
+
+SETTINGS = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0)
+PRIVACY_KEYS = {"epsilon", "delta", "epsilon_by_group", "accountant", "epsilon_rdp", "noise_multiplier", "relation"}
+PRIVACY_KEYS |= {"noise_allocation", "sample_rate", "n_steps", "clip_norm"}
+METRIC_KEYS = {"auc", "accuracy", "positive_rate", "positive_rate_by_group", "demographic_parity_difference"}
+METRIC_KEYS |= {"demographic_parity_ratio", "equal_opportunity_difference", "equalized_odds_difference"}
+METRIC_KEYS |= {"false_positive_rate_difference"}
+FIT_KEYS = {"method", "dataset", "n_train", "n_certify", "n_test", "privacy", "metrics", "certificate", "warnings"}
+FIT_KEYS |= {"seconds"}
+SCHEMA = {
+    "label": "approved",
+    "positive": "yes",
+    "negative": "no",
+    "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
+    "columns": [
+        {"name": "age", "type": "numeric", "low": 18, "high": 90},
+        {"name": "job", "type": "categorical", "categories": ["clerk", "driver, heavy", "nurse"]},
+    ],
+}
+
+
+@pytest.fixture
+def run(capsys):
+    """A command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=stop.value.code, out=out, err=err)
+
+    return call
+
+
+@pytest.fixture
+def answer(run):
+    """The one JSON object of a command that must succeed without a word on stderr."""
+
+    def call(*arguments):
+        result = run(*arguments, "--json")
+        assert (result.code, result.err) == (0, "")
+        return json.loads(result.out, parse_constant=pytest.fail)
+
+    return call
+
+
+def loans(n_rows=1500, seed=0) -> pd.DataFrame:
+    """Numbers, text with commas, dates, truth values and an identifier."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, n_rows)
+    return pd.DataFrame(
+        {
+            "id": np.arange(n_rows),
+            "age": age,
+            "income": rng.lognormal(10, 0.5, n_rows).round(2),
+            "job": rng.choice(["clerk", "driver, heavy", "nurse"], n_rows),
+            "since": (pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 2000, n_rows), unit="D")).date,
+            "owner": rng.random(n_rows) < 0.3,
+            "sex": rng.choice(["f", "m"], n_rows, p=[0.4, 0.6]),
+            "approved": np.where(age + rng.normal(0, 10, n_rows) > 54, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture
+def table(tmp_path):
+    loans().to_csv(tmp_path / "loans.csv", index=False)
+    return tmp_path / "loans.csv"
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        return [path]
+    return [leaf for name, child in command.commands.items() for leaf in leaves(child, (*path, name))]
+
+
+COMMANDS = leaves(fairdp)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_json_and_seed(run, path):
+    result = run(*path, "--help")
+    assert result.code == 0
+    assert "Example" in result.out
+    assert f"fairdp {' '.join(path)}" in result.out.split("Example", 1)[1]
+    assert "--json" in result.out
+    assert "--seed" in result.out
+    assert run(*path, "-h").out == result.out
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_option_is_explained(path):
+    command: click.Command = fairdp
+    for name in path:
+        command = command.commands[name]
+    unexplained = [o.name for o in command.params if isinstance(o, click.Option) and not o.help]
+    assert not unexplained
+
+
+def test_the_program_itself_has_help_an_example_and_a_version(run):
+    result = run("--help")
+    assert result.code == 0
+    assert "fairdp fit --dataset synthetic" in " ".join(result.out.split())
+    assert all(path[0] in result.out for path in COMMANDS)
+    assert run("--version").out.strip().endswith("0.1.0")
+
+
+def test_fit_prints_every_key_of_the_contract(answer):
+    report = answer("fit", "--dataset", "synthetic", *SETTINGS)
+    assert report.keys() >= FIT_KEYS
+    assert report["privacy"].keys() >= PRIVACY_KEYS
+    assert report["metrics"].keys() >= METRIC_KEYS
+    assert report["certificate"].keys() >= {"certified"}
+    assert report["seconds"].keys() >= {"train", "certify", "total"}
+    assert (report["method"], report["dataset"]) == ("fairdp", "synthetic")
+    assert (report["n_train"], report["n_test"]) == (20_000, 10_000)
+    assert 1.9 <= report["privacy"]["epsilon"] <= 2
+    assert report["privacy"]["accountant"] == "pld"
+    assert report["privacy"]["relation"] == "add_or_remove_one"
+    assert report["privacy"]["epsilon_by_group"].keys() == report["metrics"]["positive_rate_by_group"].keys()
+
+
+def test_fit_as_text_states_the_guarantee(run):
+    result = run("fit", "--dataset", "synthetic", *SETTINGS)
+    assert result.code == 0
+    assert "differentially private for adding or removing one record" in result.out
+    assert "the guarantee holds only while that seed is secret" in result.out
+    assert "Fairness certificate: none" in result.out
+
+
+def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, table, tmp_path):
+    columns = ("--label", "approved", "--sensitive", "sex")
+    settings = ("--epsilon", 8, "--seed", 0, "--learning-rate", "0.05", "--weight-bound", 5)
+    fitted = answer("fit", table, *columns, *settings, "--out", tmp_path / "model")
+    assert fitted["n_train"] + fitted["n_test"] == 1500
+    assert fitted["metrics"]["auc"] > 0.8
+
+    # Neither the label nor the protected column is needed for a decision.
+    rows = loans(200, seed=1)
+    rows.drop(columns=["approved", "sex"]).to_csv(tmp_path / "new.csv", index=False)
+    predicted = answer("predict", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "decisions.csv")
+    decisions = pd.read_csv(tmp_path / "decisions.csv")
+    assert predicted["n_rows"] == len(decisions) == 200
+    assert set(decisions["decision"]) == {"no", "yes"}
+
+    rows.to_csv(tmp_path / "labelled.csv", index=False)
+    measured = answer("evaluate", tmp_path / "model", tmp_path / "labelled.csv", "--seed", 0)
+    agreement = (decisions["decision"] == rows["approved"]).mean()
+    assert measured["metrics"]["accuracy"] == pytest.approx(agreement)
+    low, high = measured["intervals"]["accuracy"]
+    assert low <= agreement <= high
+
+
+def test_parquet_gives_the_same_model_as_csv(answer, table, tmp_path):
+    pd.read_csv(table).to_parquet(tmp_path / "loans.parquet")
+    for name in ("loans.csv", "loans.parquet"):
+        columns = ("--label", "approved", "--sensitive", "sex")
+        answer("fit", tmp_path / name, *columns, *SETTINGS, "--out", tmp_path / f"{name}.model")
+    first, again = ((tmp_path / f"loans.{kind}.model/model.safetensors").read_bytes() for kind in ("csv", "parquet"))
+    assert first == again
+
+
+def test_a_schema_read_from_the_table_is_warned_of_and_a_declared_one_is_not(answer, run, table, tmp_path):
+    columns = ("--label", "approved", "--sensitive", "sex")
+    inferred = answer("fit", table, *columns, *SETTINGS)
+    assert any("read from the table" in text and "public" in text for text in inferred["warnings"])
+    assert "Assumed public: " in run("fit", table, *columns, *SETTINGS).out
+
+    (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    declared = (*columns, "--schema", tmp_path / "schema.yaml")
+    assert not any("read from the table" in text for text in answer("fit", table, *declared, *SETTINGS)["warnings"])
+    assert "Assumed public: " not in run("fit", table, *declared, *SETTINGS).out
+
+
+def test_several_protected_columns_are_intersections(answer, table):
+    report = answer("fit", table, "--label", "approved", "--sensitive", "sex,owner", *SETTINGS)
+    names = report["metrics"]["positive_rate_by_group"]
+    assert len(names) == 4
+    assert "f & False" in names
+
+
+@pytest.mark.parametrize("arguments", [("--method", "clean"), ("--epsilon", "inf")], ids=" ".join)
+def test_a_run_without_noise_is_labelled(answer, arguments):
+    report = answer("fit", "--dataset", "synthetic", *SETTINGS, *arguments)
+    assert report["privacy"]["epsilon"] is None
+    assert any("not private" in text for text in report["warnings"])
+
+
+def test_a_seed_repeats_a_run_and_no_seed_does_not(answer):
+    def auc(*seed):
+        return answer("fit", "--dataset", "synthetic", *SETTINGS[:-2], *seed)["metrics"]["auc"]
+
+    assert auc("--seed", 1) == auc("--seed", 1) != auc("--seed", 2)
+    assert auc() != auc()
+
+
+def test_options_reach_the_run(answer):
+    chosen = ("--clip-norm", 0.5, "--n-members", 3, "--noise-allocation", "average", "--group-sizes", "private")
+    report = answer("fit", "--dataset", "synthetic", *SETTINGS, *chosen, "--model", "logistic", "--method", "fairdp")
+    privacy = report["privacy"]
+    assert privacy["clip_norm"] == 0.5
+    assert privacy["noise_allocation"] == "average"
+    assert privacy["group_sizes"] == "private"
+    assert privacy["counts_epsilon"] == pytest.approx(0.1)
+    assert privacy["noise_seeded"]
+
+
+def test_plan_prints_noise_and_epsilon_by_group(answer, run):
+    report = answer("plan", "--epsilon", 1, "--group-sizes", "200,400", "--n-steps", 20, "--sample-rate", 0.2)
+    assert report["privacy"].keys() >= PRIVACY_KEYS
+    assert 0.95 <= report["privacy"]["epsilon"] <= 1
+    assert len(report["privacy"]["epsilon_by_group"]) == 2
+    text = run("plan", "--epsilon", 1, "--group-sizes", "200,400", "--n-steps", 20, "--sample-rate", 0.2)
+    assert "epsilon by group" in text.out
+
+
+def test_methods_are_listed(answer, run):
+    methods = {card["method"]: card for card in answer("methods")["methods"]}
+    assert methods.keys() >= {"clean", "dpsgd", "fairdp"}
+    assert methods["fairdp"]["private"] is True
+    assert methods["clean"]["private"] is False
+    assert "Abadi" in run("methods").out
+
+
+def test_data_sets_are_listed_with_licence_and_checksums(answer, run):
+    cards = {card["name"]: card for card in answer("data", "list")["datasets"]}
+    assert cards.keys() >= {"adult", "adult_full", "credit", "utkface", "synthetic"}
+    assert all(card["licence"] and card["source"] for card in cards.values())
+    assert all(len(digest) == 64 for digest in cards["adult"]["sha256"].values())
+    assert "CC BY" in run("data", "list").out
+
+
+@pytest.mark.needs_data("adult")
+def test_adult_by_name(answer, tmp_path):
+    report = answer("fit", "--dataset", "adult", *SETTINGS[:-4], "--sample-rate", 0.02, "--out", tmp_path / "model")
+    assert (report["n_train"], report["n_test"]) == (32_561, 16_281)
+    measured = answer("evaluate", tmp_path / "model", "--dataset", "adult")
+    assert measured["metrics"] == report["metrics"]

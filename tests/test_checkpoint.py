@@ -1,0 +1,249 @@
+"""Checkpoints: a run that was killed continues as if it had not been."""
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairdp import FairDPClassifier
+from fairdp.checkpoint import read_checkpoint
+from fairdp.data.grouped import GroupedData
+from fairdp.fitting import Progress
+
+SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+
+
+class Killed(Exception):
+    """Stands for whatever ends a process in mid-course."""
+
+
+@functools.cache
+def people():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    return GroupedData(X, (X[:, 0] > 0).astype(np.int64), np.arange(400) % 2, ("f", "m"))
+
+
+def killed_at(step):
+    def observe(done, n_steps):
+        if done == step:
+            raise Killed
+
+    return observe
+
+
+def run(path=None, *, data=None, resume=False, observe=lambda step, n_steps: None, **settings):
+    progress = Progress(observe=observe, checkpoint=path, resume=resume)
+    return FairDPClassifier(**{**SETTINGS, **settings}).fit_grouped(data or people(), progress=progress)
+
+
+def interrupted(path, step=11, **settings):
+    with pytest.raises(Killed):
+        run(path, observe=killed_at(step), **settings)
+
+
+def params(model):
+    return model.score_model_.params
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adam_then_sgd"])
+@pytest.mark.parametrize("step", [2, 11, 19, 20])
+def test_a_killed_run_continues_to_the_same_parameters_bit_by_bit(tmp_path, optimizer, step):
+    path = tmp_path / "c"
+    settings = {"optimizer": optimizer, "momentum": 0.5 if optimizer == "sgd" else 0.0}
+    whole = run(**settings)
+    interrupted(path, step, **settings)
+    resumed = run(path, resume=True, **settings)
+    assert torch.equal(params(resumed), params(whole))
+    assert resumed.privacy_ == whole.privacy_
+
+
+def test_that_check_notices_a_state_that_was_not_restored(tmp_path, monkeypatch):
+    """Without the optimiser's moments, or with a fresh noise generator, the end is another one."""
+    from fairdp import fitting
+
+    whole = run()
+    original = fitting.read_checkpoint
+    fresh = np.random.default_rng(9).bit_generator.state
+    changes = (
+        lambda c: replace(c, generators={**c.generators, "noise": fresh}),
+        lambda c: replace(c, generators={**c.generators, "sampling": fresh}),
+        lambda c: replace(c, optimizer={**c.optimizer, "n_updates": 0}),
+    )
+    for number, change in enumerate(changes):
+        path = tmp_path / f"checkpoint {number}"
+        interrupted(path)
+        monkeypatch.setattr(fitting, "read_checkpoint", lambda path, change=change: change(original(path)))
+        assert not torch.equal(params(run(path, resume=True)), params(whole))
+        monkeypatch.undo()
+
+
+def test_a_resumed_run_takes_only_the_steps_that_are_left(tmp_path):
+    """Steps are what was accounted for: 11 before the kill and 9 after it, never more."""
+    path, steps = tmp_path / "c", []
+    interrupted(path, 12)
+    run(path, resume=True, observe=lambda step, n_steps: steps.append((step, n_steps)))
+    assert steps == [(step, 20) for step in range(12, 21)]
+
+
+def test_without_a_seed_the_checkpoint_carries_the_generators(tmp_path):
+    path = tmp_path / "c"
+    interrupted(path, random_state=None)
+    first, again = (params(run(path, resume=True, random_state=None)) for path in copies(path, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(params(run(random_state=None)), params(run(random_state=None)))
+
+
+def test_private_group_sizes_are_counted_once(tmp_path):
+    """A second count would be a second release that nobody paid for."""
+    path = tmp_path / "c"
+    settings = {"group_sizes": "private", "random_state": None}
+    interrupted(path, **settings)
+    sizes = read_checkpoint(path).group_sizes
+    first, again = (run(path, resume=True, **settings) for path in copies(path, 2))
+    assert torch.equal(params(first), params(again))
+    assert first.privacy_.noise_std == again.privacy_.noise_std
+    assert sizes == read_checkpoint(path).group_sizes
+
+
+def copies(path: Path, n: int) -> list[Path]:
+    paths = [path.with_name(f"{path.name}{index}") for index in range(n)]
+    for copy in paths:
+        copy.write_bytes(path.read_bytes())
+    return paths
+
+
+def test_a_checkpoint_is_for_its_owner_and_is_no_pickle(tmp_path):
+    path = tmp_path / "c"
+    interrupted(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["c"]
+    assert path.read_bytes()[8:9] == b"{"
+
+
+OTHER = GroupedData(people().X + 1e-6, people().y, people().groups, people().group_names)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": OTHER},
+        {"data": GroupedData(people().X, 1 - people().y, people().groups, people().group_names)},
+        {"data": GroupedData(people().X, people().y, 1 - people().groups, people().group_names)},
+        {"data": people().take(np.arange(399))},
+        {"epsilon": 3.0},
+        {"n_steps": 40},
+        {"method": "dpsgd"},
+        {"learning_rate": 0.1},
+        {"clip_norm": 2.0},
+        {"noise_allocation": "average"},
+        {"optimizer": "sgd"},
+        {"hidden": (16,)},
+        {"activation": "tanh"},
+        {"normalize_embedding": True},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_checkpoint_of_another_run_is_refused_in_one_line(tmp_path, changes):
+    path = tmp_path / "c"
+    interrupted(path)
+    with pytest.raises(ValueError, match=r"^the checkpoint belongs to another run: [^\n]*$"):
+        run(path, resume=True, **changes)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "other safetensors"])
+def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, damage):
+    from safetensors.torch import save
+
+    path = tmp_path / "c"
+    interrupted(path)
+    good = path.read_bytes()
+    contents = {"empty": b"", "cut": good[:-50], "text": b"x" * 500, "other safetensors": save({"a": torch.zeros(2)})}
+    path.write_bytes(contents[damage])
+    with pytest.raises(ValueError, match=r"^checkpoint '.*c' cannot be read \([^\n]*start the run anew\.$"):
+        run(path, resume=True)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
+    from fairdp import checkpoint
+
+    path = tmp_path / "c"
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    interrupted(path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 1\.$"):
+        run(path, resume=True)
+
+
+N_STEPS = 2500
+
+
+def start(*arguments) -> subprocess.Popen:
+    """A run of its own process; one thread, so that sums are added in the same order every time."""
+    settings = ["fit", "--dataset", "synthetic", "--n-steps", N_STEPS, "--sample-rate", 0.05, "--json", *arguments]
+    return subprocess.Popen(
+        [sys.executable, "-c", "from fairdp.cli import main; main()", *map(str, settings)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    """Until the checkpoint exists: the run is then in mid-course."""
+    limit = time.monotonic() + 120
+    while not path.exists():
+        assert process.poll() is None, "the run ended before it wrote a checkpoint"
+        assert time.monotonic() < limit, "no checkpoint within two minutes"
+        time.sleep(0.005)
+
+
+def finish(process: subprocess.Popen) -> None:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert out
+
+
+def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
+    checkpoint = tmp_path / "run.ckpt"
+    whole = start("--seed", 1, "--out", tmp_path / "whole")
+    killed = start("--seed", 1, "--checkpoint", checkpoint, "--out", tmp_path / "a")
+    wait_for(checkpoint, killed)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "a").exists()
+    assert 0 < read_checkpoint(checkpoint).step < N_STEPS
+    finish(start("--seed", 1, "--checkpoint", checkpoint, "--resume", "--out", tmp_path / "b"))
+    finish(whole)
+    resumed, expected = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("b", "whole"))
+    assert resumed == expected
+    # The model is safe, and the file held the state of the noise generator.
+    assert not checkpoint.exists()
+
+
+def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path):
+    checkpoint = tmp_path / "checkpoints" / "run.ckpt"
+    checkpoint.parent.mkdir()
+    process = start("--checkpoint", checkpoint, "--out", tmp_path / "out" / "model")
+    wait_for(checkpoint, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    # A blank line first: a terminal stands after the ^C.
+    assert err.strip().startswith("fairdp: interrupted")
+    assert "\n" not in err.strip()
+    assert os.listdir(tmp_path) == ["checkpoints"]
+    # What was asked for stays: the run can be continued.
+    assert os.listdir(checkpoint.parent) == ["run.ckpt"]
+    assert read_checkpoint(checkpoint).step > 0
