@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 SRC    := src tests docs
 
 # The data folder beside the checkout, where there is one; a user's own FAIRDP_DATA goes first.
@@ -13,18 +14,25 @@ endif
 
 .PHONY: demo picture test test-slow check setup clean
 
-demo: setup
+demo: $(VENV)/.base
 	@mkdir -p demo
 	@$(BIN)/fairdp data get adult >/dev/null && data=adult || data=synthetic; \
 	 test $$data = adult || echo "The Adult data could not be had; using the built-in synthetic population."; \
 	 $(BIN)/fairdp fit --dataset $$data --method fairdp --epsilon 1 --seed 0 --out demo/model
 
-setup: $(VENV)/.ready
+setup: $(VENV)/.dev
 
-$(VENV)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+# The program alone, and what its checks need besides.
+$(VENV)/.base: pyproject.toml constraints.txt
+	@echo "Installing fairdp into $(VENV) (once; a minute or two) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) torch
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "Installing what the checks need …"
+	@$(PIP) --editable '.[dev]'
 	@touch $@
 
 # Exactly what CI runs: format, lint, types, tests and doctests.
