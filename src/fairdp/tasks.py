@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import MARKER, read_model
 from fairdp.data.catalog import load_dataset
@@ -122,7 +123,8 @@ def load_records(source: Source) -> Records:
         schema_path=source.schema,
         positive=source.positive,
     )
-    train, test = split_by_own_coin(table.data, seed=0, test_share=source.test_fraction)
+    _validate.in_unit_interval(test_fraction=source.test_fraction)
+    train, test = split_by_own_coin(table.data, seed=0, share=source.test_fraction)
     assumed = () if table.schema.declared else (READ_FROM_TABLE,)
     return Records(
         name=source.table.name,

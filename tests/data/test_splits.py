@@ -1,5 +1,7 @@
 """Splits into training and test rows: stratified for public data, by own coins for private tables."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,18 +55,19 @@ def without(data, row):
 
 
 def rows_of(data):
-    return {(*row.tolist(), int(y), int(g)) for row, y, g in zip(data.X, data.y, data.groups, strict=True)}
+    """The records as a multiset: equal ones cannot be told apart, but count."""
+    return Counter((*row.tolist(), int(y), int(g)) for row, y, g in zip(data.X, data.y, data.groups, strict=True))
 
 
 def others_stay(split, data, row):
     """Whether all the other records are on the side where they were before one was removed."""
     train, test = (rows_of(side) for side in split(data))
     kept_train, kept_test = (rows_of(side) for side in split(without(data, row)))
-    return kept_train <= train and kept_test <= test and len(train | test) == 1 + len(kept_train | kept_test)
+    return kept_train <= train and kept_test <= test and (train + test).total() == 1 + (kept_train + kept_test).total()
 
 
 def own_coins(data):
-    return split_by_own_coin(data, seed=0, test_share=0.3)
+    return split_by_own_coin(data, seed=0, share=0.3)
 
 
 def permutation(data):
@@ -90,27 +93,36 @@ def test_the_order_of_the_records_does_not_matter():
     assert [rows_of(side) for side in own_coins(data)] == [rows_of(side) for side in own_coins(backwards)]
 
 
-def test_equal_records_stay_together():
+@settings(max_examples=30, deadline=None)
+@given(n_samples=st.integers(2, 40), seed=st.integers(0, 1000), row=st.integers(0, 39))
+def test_that_holds_for_equal_records_too(n_samples, seed, row):
+    few = records_of(3, seed)
+    data = few.take(np.random.default_rng(seed).integers(3, size=n_samples))
+    assert others_stay(own_coins, data, row % n_samples)
+
+
+def test_equal_records_have_coins_of_their_own():
+    """Otherwise a part would be a sample of kinds of records, not of records."""
     one = records_of(1, 0)
-    train, test = own_coins(one.take(np.zeros(50, dtype=np.int64)))
-    assert {train.n_samples, test.n_samples} == {0, 50}
+    _, test = own_coins(one.take(np.zeros(2000, dtype=np.int64)))
+    assert_plausible(stats.binomtest(test.n_samples, 2000, 0.3).pvalue, "equal records held out")
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
 def test_every_record_has_the_same_chance_to_be_held_out(share):
     # False-alarm rate 1e-6; 10 000 records notice 0.225 instead of 0.2.
-    _, test = split_by_own_coin(records_of(10_000, 1), seed=3, test_share=share)
+    _, test = split_by_own_coin(records_of(10_000, 1), seed=3, share=share)
     assert_plausible(stats.binomtest(test.n_samples, 10_000, share).pvalue, f"test records at share {share}")
 
 
 def test_that_check_notices_a_wrong_share():
-    _, test = split_by_own_coin(records_of(10_000, 1), seed=3, test_share=0.225)
+    _, test = split_by_own_coin(records_of(10_000, 1), seed=3, share=0.225)
     assert stats.binomtest(test.n_samples, 10_000, 0.2).pvalue < FALSE_ALARM
 
 
 def test_another_seed_is_another_split():
     data = records_of(200, 0)
-    first, again, other = (rows_of(split_by_own_coin(data, seed=seed, test_share=0.5)[1]) for seed in (0, 0, 1))
+    first, again, other = (rows_of(split_by_own_coin(data, seed=seed, share=0.5)[1]) for seed in (0, 0, 1))
     assert first == again != other
 
 
@@ -127,5 +139,5 @@ def test_a_record_is_its_features_its_label_and_its_group():
 
 @pytest.mark.parametrize("share", [0, 1, 20])
 def test_the_held_out_part_must_be_a_share(share):
-    with pytest.raises(ValueError, match=rf"^test_fraction must be in \(0, 1\), got {share}\.$"):
-        split_by_own_coin(records_of(10, 0), seed=0, test_share=share)
+    with pytest.raises(ValueError, match=rf"^share must be in \(0, 1\), got {share}\.$"):
+        split_by_own_coin(records_of(10, 0), seed=0, share=share)

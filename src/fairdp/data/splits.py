@@ -1,6 +1,7 @@
 """Splits into training and test rows: of public benchmarks, and of private tables."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,21 +11,26 @@ from fairdp import _validate
 from fairdp.data.grouped import GroupedData
 
 
-def split_by_own_coin(data: GroupedData, *, seed: int, test_share: float) -> tuple[GroupedData, GroupedData]:
-    """Training and test records of a private table: each record's coin is a keyed hash of nothing but itself.
+def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[GroupedData, GroupedData]:
+    """Two parts of a private table, the second with this share: each record's coin is a keyed hash of itself.
 
-    Adding or removing a record therefore leaves all others on their side, which no shuffle and no stratified split
-    does; equal records stay together. The split is public and repeatable, and its sizes are random.
+    Adding or removing a record leaves all others on their side, which no shuffle and no stratified split does. Equal
+    records are numbered, so that each has a coin of its own; removing one of them is removing the last. The split is
+    public and repeatable, and its sizes are random.
     """
-    _validate.in_unit_interval(test_fraction=test_share)
+    _validate.in_unit_interval(share=share)
     key = seed.to_bytes(16, "little")
-    limit = int(test_share * 2**64)
-    is_test = np.zeros(data.n_samples, dtype=bool)
+    limit = int(share * 2**64)
+    chosen = np.zeros(data.n_samples, dtype=bool)
+    copies: Counter[bytes] = Counter()
     for row in range(data.n_samples):
-        coin = hashlib.blake2b(data.X[row].tobytes(), key=key, digest_size=8)
-        coin.update(bytes([int(data.y[row])]) + int(data.groups[row]).to_bytes(4, "little"))
-        is_test[row] = int.from_bytes(coin.digest(), "little") < limit
-    return data.take(np.flatnonzero(~is_test)), data.take(np.flatnonzero(is_test))
+        record = hashlib.blake2b(data.X[row].tobytes(), key=key, digest_size=16)
+        record.update(bytes([int(data.y[row])]) + int(data.groups[row]).to_bytes(4, "little"))
+        name = record.digest()
+        copies[name] += 1
+        coin = hashlib.blake2b(copies[name].to_bytes(8, "little"), key=name, digest_size=8)
+        chosen[row] = int.from_bytes(coin.digest(), "little") < limit
+    return data.take(np.flatnonzero(~chosen)), data.take(np.flatnonzero(chosen))
 
 
 def split_rows(
