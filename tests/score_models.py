@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairdp.training.backprop import Backprop
-from fairdp.training.models import ScoreModel, UnitNorm, cnn, logistic, mlp
+from fairdp.training.models import Codes, ScoreModel, UnitNorm, cnn, logistic, mlp
 
 
 class Lookup(nn.Module):
@@ -64,8 +64,13 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
         (1, 5, 5),
         "RecordByRecord",
     ),
-    "embedding": (Lookup, (4,), "Hooked"),
-    "embedding padding": (lambda: Lookup(padding_idx=2), (4,), "Hooked"),
+    "embedding": (lambda: nn.Sequential(Codes(), nn.Embedding(6, 3), nn.Flatten()), (4,), "Hooked"),
+    "embedding padding": (
+        lambda: nn.Sequential(Codes(), nn.Embedding(6, 3, padding_idx=2), nn.Flatten()),
+        (4,),
+        "Hooked",
+    ),
+    "embedding in an own forward": (Lookup, (4,), "RecordByRecord"),
     "layer norm": (lambda: nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4)), (5,), "Hooked"),
     "layer norm on sequences": (lambda: nn.Sequential(nn.LayerNorm(3, bias=False), nn.Flatten()), (5, 3), "Hooked"),
     "group norm": (lambda: _image(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4)), (1, 6, 6), "Hooked"),
@@ -86,7 +91,7 @@ def records(model: ScoreModel, n_records: int = 6) -> tuple[Tensor, Tensor]:
     """Features and labels; category codes for a table of embeddings."""
     rng = torch.Generator().manual_seed(2)
     labels = torch.randint(2, (n_records,), generator=rng).float()
-    if isinstance(model.extractor, Lookup):
+    if any(isinstance(layer, nn.Embedding) for layer in model.extractor.modules()):
         return torch.randint(4, (n_records, *model.shape), generator=rng).float(), labels
     return torch.randn(n_records, *model.shape, generator=rng), labels
 

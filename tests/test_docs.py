@@ -22,8 +22,9 @@ def test_python_in_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
     for block in blocks(ROOT / "README.md", "python"):
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), names)
     assert "differentially private" in capsys.readouterr().out
     assert (tmp_path / "model" / "SHA256SUMS").is_file()
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp.config import ModelConfig
+from fairdp.config import ModelConfig, check_groups
 from fairdp.data.grouped import GroupedData
-from fairdp.fitting import Generators, Progress, build_model, check_groups, planning_sizes, resumed_checkpoint
+from fairdp.fitting import Generators, Progress, build_model, planning_sizes, resumed_checkpoint
 from statistical import assert_plausible
 
 DATA = GroupedData(

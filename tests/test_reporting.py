@@ -22,6 +22,7 @@ PRIVACY = {
 METRICS = {
     "auc": 0.81234,
     "accuracy": 0.7,
+    "majority_accuracy": 0.6,
     "positive_rate": 0.3,
     "positive_rate_by_group": {"f": 0.25, "m": 0.35},
     "demographic_parity_difference": 0.1,
@@ -91,6 +92,7 @@ def test_an_evaluation_shows_intervals(capsys, as_json):
         "metrics": METRICS,
         "confidence": 0.9,
         "intervals": {"auc": [0.8, 0.83], "demographic_parity_ratio": [math.nan, math.nan]},
+        "note": "For the data holder's eyes, outside the privacy guarantee.",
         "warnings": [],
     }
     print_evaluation(report, as_json=as_json)

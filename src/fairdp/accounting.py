@@ -17,8 +17,8 @@ _DIGITS = 6
 _TOLERANCE = 1e-3
 
 # Beyond these PLD takes minutes and the promise is empty.
-_LARGEST_EPSILON = 100
-_SMALLEST_DELTA = 1e-15
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-3, 100
+_SMALLEST_DELTA = 1e-12
 _SMALLEST_FOR_PLD = 0.1
 
 # Widths of the grid on which PLD keeps the privacy loss; both round up, so both give upper bounds.
@@ -39,6 +39,10 @@ class PrivacyBudget:
         if not (isinstance(self.epsilon, Real) and self.epsilon > 0):
             raise ValueError(
                 f"epsilon must be positive, got {self.epsilon!r}. Typical values: 0.5 to 8; inf trains without noise."
+            )
+        if self.epsilon < _SMALLEST_EPSILON:
+            raise ValueError(
+                f"epsilon must be at least {_SMALLEST_EPSILON}, got {self.epsilon!r}: only noise would be left."
             )
         if _LARGEST_EPSILON < self.epsilon < math.inf:
             raise ValueError(

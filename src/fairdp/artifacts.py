@@ -43,7 +43,8 @@ def read_model(folder: Path) -> SavedModel:
     if not (folder / MARKER).is_file():
         raise ValueError(f"{str(folder)!r} is not a saved model: it has no {MARKER}.")
     contents = _checked_contents(folder)
-    model = json.loads(contents[MARKER])
+    documents = {name: _parsed(folder, name, contents[name]) for name in (MARKER, "privacy.json", "certificate.json")}
+    model = documents[MARKER]
     version = model.pop("schema_version", None)
     if version != SCHEMA_VERSION:
         raise ValueError(
@@ -52,8 +53,8 @@ def read_model(folder: Path) -> SavedModel:
     return SavedModel(
         tensors=load(contents["model.safetensors"]),
         model=model,
-        privacy=json.loads(contents["privacy.json"]),
-        certificate=json.loads(contents["certificate.json"]),
+        privacy=documents["privacy.json"],
+        certificate=documents["certificate.json"],
     )
 
 
@@ -61,6 +62,13 @@ def _checksums(contents: Mapping[str, bytes]) -> bytes:
     """Lines in the format of ``sha256sum``, so that anyone can check them without this program."""
     lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items())]
     return "".join(lines).encode()
+
+
+def _parsed(folder: Path, name: str, content: bytes) -> dict[str, Any]:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"saved model {str(folder)!r} is damaged: {name} is not JSON ({error}).") from None
 
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:

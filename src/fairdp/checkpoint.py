@@ -18,12 +18,13 @@ from torch import Tensor
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.files import write_file
+from fairdp.training.inspection import public_probe
 from fairdp.training.loop import TrainingState
 from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan
 from fairdp.training.update import FlatOptimizer
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ class Checkpoint:
     """A run in mid-course; ``group_sizes`` are the sizes it was planned with, noisy ones if they are private."""
 
     fingerprint: str
+    network: str
+    seeded: bool
     group_sizes: tuple[float, ...]
     step: int
     optimizer: dict[str, Any]
@@ -60,11 +63,26 @@ def check_new(path: Path) -> None:
         raise ValueError(f"checkpoint {str(path)!r} cannot be written: {error.strerror}.") from None
 
 
-def write_checkpoint(path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...]) -> None:
+def network_digest(model: ScoreModel) -> str:
+    """What the network makes of public noise, with its fixed parts: another forward pass is another network.
+
+    Two networks that continued with the same noise would reveal the difference of their gradients without any.
+    """
+    digest = hashlib.sha256(model.embed_fixed(public_probe(model)).numpy().tobytes())
+    for name, value in sorted(model.fixed_state().items()):
+        digest.update(name.encode() + value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write_checkpoint(
+    path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...], seeded: bool
+) -> None:
     """Replace the checkpoint in one step: a kill at any moment leaves the old one or the new one."""
     about = {
         "format": FORMAT,
         "fingerprint": fingerprint,
+        "network": network_digest(state.model),
+        "seeded": seeded,
         "group_sizes": group_sizes,
         "step": state.step,
         "optimizer": {
@@ -95,6 +113,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise ValueError(f"checkpoint {str(path)!r} has format {about['format']}, this version reads {FORMAT}.")
     return Checkpoint(
         fingerprint=about["fingerprint"],
+        network=about["network"],
+        seeded=about["seeded"],
         group_sizes=tuple(about["group_sizes"]),
         step=about["step"],
         optimizer=about["optimizer"],
@@ -105,10 +125,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
     """Put a run back to where its checkpoint was written."""
+    other = ValueError("the checkpoint belongs to another run: data, method, settings and network must be the same.")
     if checkpoint.fingerprint != fingerprint:
-        raise ValueError("the checkpoint belongs to another run: data, method and settings must all be the same.")
+        raise other
     state.step = checkpoint.step
     state.model.replace_params(checkpoint.tensors["params"].clone())
+    if checkpoint.network != network_digest(state.model):
+        raise other
     moments = {name.removeprefix("optimizer."): t.clone() for name, t in checkpoint.tensors.items() if name != "params"}
     state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=moments)
     state.sampling_rng.bit_generator.state = checkpoint.generators["sampling"]

@@ -59,6 +59,17 @@ DEFAULTS: dict[str, Defaults] = {
 # The smallest group should be seen this often in an average step, and a run should have that many steps.
 SMALLEST_BATCH = 16
 FEWEST_STEPS = 200
+LARGEST_PHYSICAL_BATCH = 16_384
+
+
+def kind_of(model: str, module: object, shape: tuple[int, ...]) -> str:
+    """Kind of model that a user's choice means for records of this shape."""
+    _validate.one_of((*MODELS, "auto"), model=model)
+    if module is not None:
+        return "custom"
+    if model != "auto":
+        return model
+    return "cnn" if len(shape) == 3 else "mlp"
 
 
 def defaults_of(kind: str) -> Defaults:
@@ -70,6 +81,26 @@ def default_sample_rate(kind: str, smallest_group: float) -> float:
     """Sampling rate from public sizes: the kind's own, raised where the smallest group would hardly be sampled."""
     rate = defaults_of(kind).sample_rate
     return min(1.0, max(rate, SMALLEST_BATCH / max(smallest_group, 1.0)))
+
+
+def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_rate: float | None) -> None:
+    """Refuse a group that has no record, or that would hardly ever be sampled."""
+    for code, (name, size) in enumerate(zip(group_names, sizes, strict=True)):
+        if size < 1:
+            raise ValueError(
+                f"sensitive_features names {len(sizes)} groups, but group {code} ({name!r}) has no training record; "
+                "leave it out or merge it with another group."
+            )
+        if sample_rate is not None and sample_rate * size < 1:
+            raise ValueError(
+                f"group {name!r} has {size:.0f} records, fewer than one per batch at sample_rate={sample_rate:g}; "
+                f"use sample_rate of at least {1 / size:.2g} or merge the group with another."
+            )
+        if sample_rate is None and len(sizes) > 1 and size < SMALLEST_BATCH:
+            raise ValueError(
+                f"group {name!r} has {size:.0f} records, fewer than one batch ({SMALLEST_BATCH}); "
+                "merge it with another group or set sample_rate."
+            )
 
 
 def default_n_steps(kind: str, sample_rate: float) -> int:
@@ -127,6 +158,11 @@ class TrainConfig:
         _validate.positive_integer(
             n_steps=self.n_steps, n_members=self.n_members, max_physical_batch_size=self.max_physical_batch_size
         )
+        if self.max_physical_batch_size > LARGEST_PHYSICAL_BATCH:
+            raise ValueError(
+                f"max_physical_batch_size must be at most {LARGEST_PHYSICAL_BATCH}, because larger sums would round "
+                f"past the bound in single precision; got {self.max_physical_batch_size!r}."
+            )
         for name in ("n_steps", "n_members", "max_physical_batch_size"):
             object.__setattr__(self, name, int(getattr(self, name)))
         _validate.finite_positive(clip_norm=self.clip_norm)

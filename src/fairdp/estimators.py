@@ -15,7 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairdp import _validate, fitting
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import SavedModel, read_model, write_model
-from fairdp.config import MODELS, TRAINING_PARAMETERS, ModelConfig, TrainConfig, defaults_of, plain, train_config
+from fairdp.config import (
+    TRAINING_PARAMETERS,
+    ModelConfig,
+    TrainConfig,
+    check_groups,
+    defaults_of,
+    kind_of,
+    plain,
+    train_config,
+)
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.privacy import PrivacySpent
@@ -25,7 +34,7 @@ from fairdp.training.models import ExtractorBuilder
 
 NOT_CERTIFIED = {
     "certified": False,
-    "reason": "no records were set aside for certification, so no bound on the gaps is stated",
+    "reason": "this version measures the gaps but states no bound on them",
 }
 
 
@@ -148,16 +157,18 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         """
         records, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True)
         check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) > 2:
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) > 2:
             kind = type_of_target(labels)
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        if len(self.classes_) < 2:
+        if len(classes) < 2:
             raise ValueError("Classifier can't train when only one class is present.")
         groups, names = groups_of(sensitive_features, len(codes))
         if sensitive_features is None:
             warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=2)
-        return self.fit_grouped(GroupedData(records, codes.astype(np.int64), groups, names))
+        self.fit_grouped(GroupedData(records, codes.astype(np.int64), groups, names))
+        self.classes_ = classes
+        return self
 
     def fit_grouped(
         self,
@@ -167,11 +178,16 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         public_assumptions: tuple[str, ...] = (),
     ) -> Self:
         """Train on records that are already encoded; may show progress, write checkpoints and resume from one."""
+        # A run that fails leaves no model: never an old statement beside new parameters.
+        for name in ("privacy_", "score_model_", "certificate_"):
+            if hasattr(self, name):
+                delattr(self, name)
         progress = progress or fitting.Progress()
         generators = fitting.Generators.of(fitting.seed_of(self.random_state))
         budget = PrivacyBudget(epsilon=plain(self.epsilon), delta=plain(self.delta))
         resumed = fitting.resumed_checkpoint(progress)
-        private_sizes = self._wants_private_sizes()
+        _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
+        private_sizes = self.group_sizes == "private"
         sizes, counts_epsilon = fitting.planning_sizes(
             data, private=private_sizes, epsilon=self.epsilon, count_noise=generators.count_noise
         )
@@ -180,21 +196,23 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         shape = data.X.shape[1:]
         self.model_config_, config = self._model_config(shape), self._train_config(shape, sizes)
         plan = fitting.plan_run(self.method, config, budget, sizes, counts_epsilon)
-        self.score_model_ = fitting.build_model(self.model_config_, shape, self.module, generators.start)
-        fitting.run(self.score_model_, data, plan, config, generators, progress, resumed)
+        model = fitting.build_model(self.model_config_, shape, self.module, generators.start)
+        fitting.run(model, data, plan, config, generators, progress, resumed)
         self.privacy_ = fitting.account(
             plan,
             data,
             private_sizes=private_sizes,
-            seeded=generators.seeded,
+            seeded=generators.seeded or (resumed is not None and resumed.seeded),
             public_assumptions=public_assumptions,
         )
+        self.score_model_ = model
+        self.fitted_parameters_ = storable(self.get_params(deep=False))
         self.certificate_: dict[str, Any] = dict(NOT_CERTIFIED)
-        self.group_names_ = data.group_names
-        self.n_features_in_ = shape[0]
-        if not hasattr(self, "classes_"):
-            self.classes_ = np.array([0, 1])
+        self.group_names_, self.n_features_in_, self.classes_ = data.group_names, shape[0], np.array([0, 1])
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_")
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores; a record is predicted positive when its score is at least zero. No group is needed."""
@@ -229,7 +247,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         """Write the model to a folder, whole or not at all; ``feature_schema`` lets commands read raw tables."""
         check_is_fitted(self)
         about = {
-            "parameters": storable(self.get_params(deep=False)),
+            "parameters": self.fitted_parameters_,
             "classes": self.classes_.tolist(),
             "groups": list(self.group_names_),
             "feature_schema": feature_schema,
@@ -249,6 +267,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         saved = read_model(Path(folder))
         estimator = cls(**{**restored(saved.model["parameters"]), "module": module})
         estimator.model_config_, estimator.score_model_ = rebuild_model(saved, module)
+        estimator.fitted_parameters_ = saved.model["parameters"]
         estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
         estimator.certificate_ = saved.certificate
         estimator.classes_ = np.array(saved.model["classes"])
@@ -256,25 +275,13 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         estimator.n_features_in_ = estimator.score_model_.shape[0]
         return estimator
 
-    def _wants_private_sizes(self) -> bool:
-        _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
-        return self.group_sizes == "private"
-
     def _check_sizes(self, group_names: tuple[str, ...], sizes: tuple[float, ...]) -> None:
         _validate.one_of(METHODS, method=self.method)
-        fitting.check_groups(group_names, sizes, self.sample_rate)
+        check_groups(group_names, sizes, self.sample_rate)
         PrivacyBudget(epsilon=self.epsilon, delta=self.delta).check_for(sum(sizes))
 
-    def _kind(self, shape: tuple[int, ...]) -> str:
-        _validate.one_of((*MODELS, "auto"), model=self.model)
-        if self.module is not None:
-            return "custom"
-        if self.model != "auto":
-            return self.model
-        return "cnn" if len(shape) == 3 else "mlp"
-
     def _model_config(self, shape: tuple[int, ...]) -> ModelConfig:
-        kind = self._kind(shape)
+        kind = kind_of(self.model, self.module, shape)
         return ModelConfig(
             kind=kind,
             hidden=self.hidden,
@@ -284,7 +291,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
 
     def _train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
         chosen = {name: plain(getattr(self, name)) for name in TRAINING_PARAMETERS}
-        return train_config(self._kind(shape), min(sizes), **chosen)
+        return train_config(kind_of(self.model, self.module, shape), min(sizes), **chosen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,6 +1,8 @@
 """One private training run from start to end: sizes, plan, model, loop, account."""
 
+import math
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from torch import nn
 
 from fairdp.accounting import PrivacyBudget
 from fairdp.checkpoint import Checkpoint, check_new, fingerprint_of, read_checkpoint, restore, write_checkpoint
-from fairdp.config import SMALLEST_BATCH, ModelConfig, TrainConfig
+from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.discrete import RandBelow, discrete_laplace
 from fairdp.methods import METHODS
@@ -53,10 +55,9 @@ def seed_of(random_state: int | np.random.RandomState | np.random.Generator | No
     """The seed that a user's random state stands for; None means the operating system's entropy."""
     if random_state is None:
         return None
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
+    if isinstance(random_state, (np.random.RandomState, np.random.Generator)):
+        # As many bits as the operating system would give: 31 could be tried one by one.
+        return int.from_bytes(random_state.bytes(16), "little")
     if not isinstance(random_state, Integral) or random_state < 0:
         raise ValueError(f"random_state must be None or a whole number of at least 0, got {random_state!r}.")
     return int(random_state)
@@ -69,6 +70,7 @@ class Progress:
     observe: Callable[[int, int], None] = lambda step, n_steps: None
     checkpoint: Path | None = None
     resume: bool = False
+    seconds_between_checkpoints: float = 1.0
 
 
 def planning_sizes(
@@ -80,26 +82,6 @@ def planning_sizes(
         return sizes, 0.0
     share = COUNTS_SHARE * epsilon
     return tuple(max(1.0, size + discrete_laplace(share, count_noise)) for size in sizes), share
-
-
-def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_rate: float | None) -> None:
-    """Refuse a group that has no record, or that would hardly ever be sampled."""
-    for code, (name, size) in enumerate(zip(group_names, sizes, strict=True)):
-        if size < 1:
-            raise ValueError(
-                f"sensitive_features names {len(sizes)} groups, but group {code} ({name!r}) has no training record; "
-                "leave it out or merge it with another group."
-            )
-        if sample_rate is not None and sample_rate * size < 1:
-            raise ValueError(
-                f"group {name!r} has {size:.0f} records, fewer than one per batch at sample_rate={sample_rate:g}; "
-                f"use sample_rate of at least {1 / size:.2g} or merge the group with another."
-            )
-        if sample_rate is None and len(sizes) > 1 and size < SMALLEST_BATCH:
-            raise ValueError(
-                f"group {name!r} has {size:.0f} records, fewer than one batch ({SMALLEST_BATCH}); "
-                "merge it with another group or set sample_rate."
-            )
 
 
 def build_model(
@@ -124,7 +106,9 @@ def build_model(
 def _built(module: ExtractorBuilder) -> nn.Module:
     if isinstance(module, nn.Module):
         kind = type(module).__name__
-        raise ValueError(f"module must be a callable that builds the extractor, got a {kind}; pass lambda: {kind}(…).")
+        raise ValueError(
+            f"module must build the extractor when it is called, got a built {kind}; pass the class or a function."
+        )
     return module()
 
 
@@ -151,16 +135,23 @@ def run(
     fingerprint = fingerprint_of(data, plan, config, model) if progress.checkpoint else ""
     if resumed is not None:
         restore(resumed, state, fingerprint=fingerprint)
-    every = max(1, plan.n_steps // 50)
+    written = -math.inf
 
     def after(state: TrainingState) -> None:
+        nonlocal written
         progress.observe(state.step, plan.n_steps)
-        if progress.checkpoint and (state.step % every == 0 or state.step == plan.n_steps):
+        # After the first step, the last, and at least this often in between: little is lost by an interruption.
+        due = time.monotonic() - written >= progress.seconds_between_checkpoints or state.step == plan.n_steps
+        if progress.checkpoint and due:
+            written = time.monotonic()
             sizes = plan.recipe.group_sizes
-            write_checkpoint(progress.checkpoint, state, fingerprint=fingerprint, group_sizes=sizes)
+            seeded = generators.seeded or (resumed is not None and resumed.seeded)
+            write_checkpoint(progress.checkpoint, state, fingerprint=fingerprint, group_sizes=sizes, seeded=seeded)
 
     with torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
         train(state, data, plan, config, after)
+    if model.has_changed_itself():
+        raise ValueError("the module changed its own buffers in training, so it remembers private records; use none.")
 
 
 @contextmanager

@@ -75,6 +75,7 @@ def evaluate_decisions(
     return {
         "auc": area_under_roc(y_true, scores)[0],
         "accuracy": float(_accuracy(counts)),
+        "majority_accuracy": float(counts.sum((0, 2)).max() / counts.sum()),
         "positive_rate": float(counts[..., 1].sum() / counts.sum()),
         "positive_rate_by_group": {name: float(rate) for name, rate in zip(group_names, positive, strict=True)},
         **{name: float(value) for name, value in fairness_metrics(counts).items()},

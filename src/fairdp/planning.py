@@ -4,7 +4,7 @@ from typing import Any
 
 from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
-from fairdp.config import train_config
+from fairdp.config import check_groups, train_config
 from fairdp.methods import METHODS
 from fairdp.privacy import privacy_spent
 from fairdp.training.recipe import make_plan
@@ -29,6 +29,8 @@ def plan_report(
         _validate.positive_integer(group_sizes=size)
     budget = PrivacyBudget(epsilon=epsilon, delta=delta)
     budget.check_for(sum(group_sizes))
+    names = tuple(f"group {index}" for index in range(len(group_sizes)))
+    check_groups(names, tuple(float(size) for size in group_sizes), sample_rate)
     config = train_config(
         "mlp",
         min(group_sizes),
@@ -42,7 +44,6 @@ def plan_report(
     )
     recipe = METHODS[method].recipe(config, tuple(float(size) for size in group_sizes))
     plan = make_plan(recipe, budget, n_steps=config.n_steps)
-    names = tuple(f"group {index}" for index in range(len(group_sizes)))
     spent = privacy_spent(plan, names, group_sizes="public", noise_seeded=False)
     return {
         "method": method,

@@ -25,6 +25,7 @@ class PrivacySpent:
     noise_multiplier: float
     noise_allocation: str
     noise_std: float
+    sensitivities: dict[str, float]
     sample_rate: float
     n_steps: int
     clip_norm: float
@@ -43,8 +44,11 @@ class PrivacySpent:
     def from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
         """Inverse of `to_dict`."""
         mechanisms = {name: SampledGaussian(**values) for name, values in record["mechanisms"].items()}
-        by_group = {name: _unbounded(value) for name, value in record["epsilon_by_group"].items()}
-        known = {**record, "mechanisms": mechanisms, "epsilon_by_group": by_group}
+        by_group = {
+            field: {name: _unbounded(value) for name, value in record[field].items()}
+            for field in ("epsilon_by_group", "sensitivities")
+        }
+        known = {**record, "mechanisms": mechanisms, **by_group}
         known["public_assumptions"] = tuple(record["public_assumptions"])
         return cls(**{name: _unbounded(value) for name, value in known.items()})
 
@@ -62,18 +66,18 @@ def privacy_spent(
     public_assumptions: tuple[str, ...] = (),
 ) -> PrivacySpent:
     """Account for all the steps of a plan, group by group."""
-    mechanisms = dict(zip(group_names, plan.mechanisms, strict=True))
     delta = plan.budget.delta
-    by_group = {name: epsilon_spent(m, delta) for name, m in mechanisms.items()}
+    epsilons = [epsilon_spent(mechanism, delta) for mechanism in plan.mechanisms]
     return PrivacySpent(
-        epsilon=max(by_group.values()),
+        epsilon=max(epsilons),
         delta=delta,
-        epsilon_by_group=by_group,
+        epsilon_by_group=dict(zip(group_names, epsilons, strict=True)),
         accountant="pld",
-        epsilon_rdp=max(epsilon_spent(m, delta, accountant="rdp") for m in mechanisms.values()),
+        epsilon_rdp=max(epsilon_spent(mechanism, delta, accountant="rdp") for mechanism in plan.mechanisms),
         noise_multiplier=float(plan.noise_multipliers.min()),
         noise_allocation=plan.recipe.noise_allocation,
         noise_std=plan.noise_std,
+        sensitivities=dict(zip(group_names, plan.recipe.sensitivities.tolist(), strict=True)),
         sample_rate=max(plan.recipe.sample_rates),
         n_steps=plan.n_steps,
         clip_norm=plan.recipe.clip_norm,
@@ -82,7 +86,7 @@ def privacy_spent(
         counts_epsilon=max(m.counts_epsilon for m in plan.mechanisms),
         noise_seeded=noise_seeded,
         public_assumptions=public_assumptions,
-        mechanisms=mechanisms,
+        mechanisms=dict(zip(group_names, plan.mechanisms, strict=True)),
     )
 
 
@@ -93,21 +97,27 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
         "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
     }[spent.noise_allocation]
+    by_group = ", ".join(f"{name} {_up(value)}" for name, value in spent.epsilon_by_group.items())
     lines = [
-        f"The model is ({spent.epsilon:.4g}, {spent.delta:.2g})-differentially private for adding or removing "
+        f"The model is ({_up(spent.epsilon)}, {spent.delta!r})-differentially private for adding or removing "
         "one record.",
-        "Epsilon by group: " + ", ".join(f"{name} {value:.4g}" for name, value in spent.epsilon_by_group.items()) + ".",
+        f"Epsilon by group: {by_group}.",
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
         f"{spent.noise_multiplier:.4g} times the sensitivity: {noise}.",
-        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP) gives {spent.epsilon_rdp:.4g}.",
+        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
+        f"the same mechanism, gives {_up(spent.epsilon_rdp)}.",
         _group_sizes_line(spent),
-        "Not covered: metrics computed exactly on held-out records (for the data holder's eyes only), the choice of "
-        "hyper-parameters if private data guided it, and other models trained on the same records (epsilons add up).",
+        "Not covered: exact metrics and record counts in reports (for the data holder's eyes only), anything done to "
+        "the data before training (scaling, selection), hyper-parameters chosen by looking at private data, and other "
+        "models trained on the same records (epsilons add up).",
     ]
     lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
     if spent.noise_seeded:
-        lines.append("The noise came from a fixed seed: the guarantee holds only while that seed is secret.")
+        lines.append(
+            "The noise came from a fixed seed: the guarantee holds only while that seed is secret, and a small number "
+            "can be guessed."
+        )
     return lines
 
 
@@ -117,6 +127,16 @@ def _unbounded(value: Any) -> Any:
 
 
 def _group_sizes_line(spent: PrivacySpent) -> str:
+    names = "The group names and the two labels are treated as public"
     if spent.group_sizes == "private":
-        return f"Group sizes are private: noisy counts cost {spent.counts_epsilon:.3g} of epsilon, included above."
-    return "Group sizes (and the group names) are treated as public."
+        cost = f"noisy counts cost {_up(spent.counts_epsilon)} of epsilon, included above"
+        return f"{names}. Group sizes are private: {cost}."
+    return f"{names}, and so are the group sizes, held fixed for both neighbours."
+
+
+def _up(value: float) -> str:
+    """Four digits, rounded up: a statement may not promise more than was accounted."""
+    if not value or math.isinf(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / unit - 1e-9) * unit:.10g}"

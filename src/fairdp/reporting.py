@@ -10,6 +10,7 @@ from fairdp.files import json_bytes
 METRIC_NAMES = {
     "auc": "ROC-AUC",
     "accuracy": "accuracy",
+    "majority_accuracy": "accuracy of always the majority",
     "positive_rate": "positive rate",
     "demographic_parity_difference": "demographic parity gap",
     "demographic_parity_ratio": "demographic parity ratio",
@@ -21,7 +22,6 @@ METRIC_NAMES = {
 
 def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
     """The result of a training run."""
-    statement = report.pop("statement")
     if as_json:
         _print_json(report)
         return
@@ -29,7 +29,7 @@ def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
     sizes = f"{report['n_train']:,} training records, {report['n_test']:,} test records"
     rows = [*_privacy_rows(report["privacy"]), None, *_metric_rows(report["metrics"])]
     _print_table(f"{title}: {sizes}", rows)
-    print(f"\n{statement}")
+    print(f"\n{report['statement']}")
     if not report["certificate"]["certified"]:
         print(f"Fairness certificate: none, because {report['certificate']['reason']}.")
     if report["out"]:
@@ -44,10 +44,10 @@ def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
         return
     intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
     rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report["metrics"])]
-    rows.insert(3, (*_by_group_row(report["metrics"]), ""))
+    rows.insert(4, (*_by_group_row(report["metrics"]), ""))
     level = f"{100 * report['confidence']:g} % interval"
     _print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
-    print("Exact figures on real records: for the data holder's eyes, outside the privacy guarantee.")
+    print(report["note"])
     _print_warnings(report["warnings"])
 
 
@@ -108,7 +108,7 @@ def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def _metric_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [(label, value) for _, label, value in _metrics(metrics)]
-    rows.insert(3, _by_group_row(metrics))
+    rows.insert(4, _by_group_row(metrics))
     return rows
 
 

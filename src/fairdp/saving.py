@@ -36,7 +36,7 @@ def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> tuple[M
     tensors = dict(saved.tensors)
     model.replace_params(tensors.pop("params"))
     fixed = {name.removeprefix(_FIXED): value for name, value in tensors.items()}
-    model.extractor.load_state_dict(fixed, strict=False)
+    model.load_fixed_state(fixed)
     return config, model
 
 

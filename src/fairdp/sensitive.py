@@ -29,4 +29,7 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
     # Codes come from the values themselves: joined texts of different values may read the same.
     combined = pd.MultiIndex.from_frame(columns.astype(str))
     codes, found = combined.factorize(sort=True)
-    return codes.astype(np.int64), tuple(" & ".join(values) for values in found)
+    names = tuple(" & ".join(values) for values in found)
+    if len(set(names)) < len(names):
+        names = tuple(" & ".join(repr(value) for value in values) for values in found)
+    return codes.astype(np.int64), names

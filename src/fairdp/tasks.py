@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import MARKER, read_model
 from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
-from fairdp.data.schema import TableSchema
+from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import encode_table, load_table, read_table
 from fairdp.estimators import FairDPClassifier
@@ -81,12 +81,14 @@ def run_fit(task: FitTask) -> dict[str, Any]:
     if records.schema is not None:
         estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
     metrics = measure(estimator, records.test)
+    replaced = False
     if task.out is not None:
         schema = records.schema.to_dict() if records.schema is not None else None
-        estimator.save(task.out, feature_schema=schema)
-    if task.checkpoint is not None:
-        # The model is safe now, and the file holds the state of the noise generator.
-        task.checkpoint.unlink(missing_ok=True)
+        replaced = (task.out / MARKER).exists()
+        _save(estimator, task, schema)
+        if task.checkpoint is not None:
+            # The model is safe now, and the file holds the state of the noise generator.
+            task.checkpoint.unlink(missing_ok=True)
     return {
         "method": estimator.method,
         "dataset": records.name,
@@ -96,11 +98,24 @@ def run_fit(task: FitTask) -> dict[str, Any]:
         "privacy": estimator.privacy_.to_dict(),
         "metrics": metrics,
         "certificate": estimator.certificate_,
-        "warnings": [*records.warnings, *_warnings_of(estimator, metrics)],
+        "warnings": [*records.warnings, *_warnings_of(estimator, metrics), *_replacements(task, replaced)],
         "seconds": {"train": trained, "certify": 0.0, "total": time.perf_counter() - start},
         "out": None if task.out is None else str(task.out),
         "statement": estimator.privacy_statement(),
     }
+
+
+def _save(estimator: FairDPClassifier, task: FitTask, schema: dict[str, Any] | None) -> None:
+    assert task.out is not None
+    try:
+        estimator.save(task.out, feature_schema=schema)
+    except OSError as error:
+        kept = f"; add --resume to continue from {str(task.checkpoint)!r}" if task.checkpoint else ""
+        raise ValueError(f"--out {str(task.out)!r} cannot be written: {error.strerror}{kept}.") from None
+
+
+def _replacements(task: FitTask, replaced: bool) -> list[str]:
+    return [f"the model that was in {str(task.out)!r} has been replaced."] if replaced else []
 
 
 def load_records(source: Source) -> Records:
@@ -113,11 +128,16 @@ def load_records(source: Source) -> Records:
         loaded = load_dataset(name)
         notes = loaded.notes if source.dataset else (*loaded.notes, "no table given: using the synthetic population.")
         return Records(name=name, train=loaded.train, test=loaded.test, schema=loaded.schema, warnings=notes)
+    path = source.table
+    if source.schema is not None:
+        # What the schema declares need not be typed again.
+        declared = read_schema(source.schema)
+        source = replace(source, label=source.label or declared.label, sensitive=source.sensitive or declared.sensitive)
     if source.label is None or not source.sensitive:
         missing = "--label" if source.label is None else "--sensitive"
         raise ValueError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
     table = load_table(
-        source.table,
+        path,
         label=source.label,
         sensitive=source.sensitive,
         schema_path=source.schema,
@@ -127,13 +147,22 @@ def load_records(source: Source) -> Records:
     train, test = split_by_own_coin(table.data, seed=0, share=source.test_fraction)
     assumed = () if table.schema.declared else (READ_FROM_TABLE,)
     return Records(
-        name=source.table.name,
+        name=path.name,
         train=train,
         test=test,
         schema=table.schema,
-        warnings=table.notes,
+        warnings=(*table.notes, *_read_as(table.schema)),
         public_assumptions=assumed,
     )
+
+
+def _read_as(schema: TableSchema) -> list[str]:
+    """How an undeclared table was understood, so that a number read as a word is noticed."""
+    if schema.declared:
+        return []
+    kinds = [f"{column.name} ({type(column).__name__.lower()})" for column in schema.columns]
+    more = f" and {len(kinds) - 12} more" if len(kinds) > 12 else ""
+    return [f"inputs were read as {', '.join(kinds[:12])}{more}; label {schema.label!r}, positive {schema.positive!r}."]
 
 
 def _refuse_table_options(source: Source) -> None:
@@ -201,6 +230,7 @@ def run_evaluate(
         "metrics": metrics,
         "confidence": confidence,
         "intervals": {name: list(ends) for name, ends in intervals.items()},
+        "note": "Exact figures on real records: for the data holder's eyes, outside the privacy guarantee.",
         "warnings": _warnings_of(estimator, metrics),
     }
 

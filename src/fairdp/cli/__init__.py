@@ -33,9 +33,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
-        code = fairdp.main(arguments, prog_name="fairdp", standalone_mode=False)
+        # Not click's own `main`, which calls a closed pipe a failure.
+        with fairdp.make_context("fairdp", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            fairdp.invoke(context)
         sys.stdout.flush()
-        sys.exit(code if isinstance(code, int) else DONE)
+        sys.exit(DONE)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except BrokenPipeError:

@@ -26,9 +26,13 @@ def training_options(command: Command) -> Command:
         click.option("--method", default="fairdp", show_default=True, help="Training method; see `fairdp methods`."),
         click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε; inf: no noise."),
         click.option("--delta", type=float, default=1e-5, show_default=True, help="Privacy budget δ, below 1/n."),
-        click.option("--sample-rate", type=float, help="Chance of a record to be in a batch, q."),
-        click.option("--n-steps", type=int, help="Number of steps, T."),
-        click.option("--clip-norm", type=float, help="Bound on one record's gradient, C."),
+        click.option(
+            "--sample-rate",
+            type=float,
+            help="Chance of a record to be in a batch, q.  [default: 0.01; images 0.05; more for small groups]",
+        ),
+        click.option("--n-steps", type=int, help="Number of steps, T.  [default: 20 passes for tables, 15 for images]"),
+        click.option("--clip-norm", type=float, help="Bound on one record's gradient, C.  [default: 1]"),
         click.option("--weight-bound", type=float, default=1.0, show_default=True, help="Bound on the head, M."),
         click.option("--n-members", type=int, default=10, show_default=True, help="Heads of the ensemble, N."),
         click.option(

@@ -33,6 +33,9 @@ class GroupedData:
         if not len(self.X) == len(self.y) == len(self.groups):
             lengths = f"{len(self.X)}, {len(self.y)} and {len(self.groups)}"
             raise ValueError(f"X, y and groups must have one entry per record, got {lengths}.")
+        if len(set(self.group_names)) < len(self.group_names):
+            twice = next(name for name in self.group_names if self.group_names.count(name) > 1)
+            raise ValueError(f"group_names must differ, but two groups are called {twice!r}; rename a value.")
         if not np.isin(self.y, (0, 1)).all():
             raise ValueError("y must hold only 0 and 1.")
         if len(self.groups) and not (self.groups.min() >= 0 and self.groups.max() < len(self.group_names)):

@@ -36,6 +36,11 @@ def backprop_of(model: ScoreModel) -> Backprop:
         return LinearStack(model)
     check_records_stay_apart(model)
     written = RecordByRecord(model)
+    try:
+        written(public_probe(model), torch.ones_like, None)
+    except (RuntimeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"the module cannot be differentiated record by record: {reason}") from error
     if not all_bookkept(model):
         return written
     hooked = Hooked(model, otherwise=written)

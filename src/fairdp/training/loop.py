@@ -90,16 +90,21 @@ class Trainer:
         The indices are drawn independently of the data, so removing a record moves no other one to another head.
         """
         model = self.state.model
-        total = torch.zeros(model.n_extractor_params + n_members * (model.width + 1))
+        size = model.n_extractor_params + n_members * (model.width + 1)
+        # Parts are summed in double precision: over many records single precision would round past the bound.
+        total = torch.zeros(size, dtype=torch.float64)
         members = None
         if n_members > 1:
             members = torch.from_numpy(self.state.sampling_rng.integers(n_members, size=len(batch)))
-        size = self.config.max_physical_batch_size
-        for start in range(0, len(batch), size):
-            part = batch[start : start + size]
-            heads = None if members is None else members[start : start + size]
+        records = self.config.max_physical_batch_size
+        for start in range(0, len(batch), records):
+            part, subtotal = batch[start : start + records], torch.zeros(size)
+            heads = None if members is None else members[start : start + records]
             terms = self.backprop(self.X.index_select(0, part), self._loss_gradient(part), heads)
-            clip_and_add(terms, self.weights.index_select(0, part), clip_norm=self.plan.recipe.clip_norm, total=total)
+            clip_and_add(
+                terms, self.weights.index_select(0, part), clip_norm=self.plan.recipe.clip_norm, total=subtotal
+            )
+            total += subtotal
         return BoundedSum(total, self.sensitivities)
 
     @contextmanager

@@ -11,6 +11,13 @@ from fairdp.training.layers import refuse_mixing_layers
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
+class Codes(nn.Module):
+    """Category codes as the whole numbers that ``nn.Embedding`` looks up; first layer of a model with embeddings."""
+
+    def forward(self, records: Tensor) -> Tensor:
+        return records.long()
+
+
 class UnitNorm(nn.Module):
     """Scale every embedding to norm one; a dead (all-zero) embedding stays zero."""
 
@@ -117,6 +124,8 @@ class ScoreModel:
             self.params[self.slices[name]] = parameter.detach().flatten()
         self._start_head(self.params[start:])
         self._attach()
+        # As it was built, before any record was seen: this, and nothing later, is ever saved.
+        self._fixed = self._live_fixed()
 
     def replace_params(self, params: Tensor) -> None:
         """Take over another vector, possibly with another number of heads."""
@@ -126,7 +135,19 @@ class ScoreModel:
         self._attach()
 
     def fixed_state(self) -> dict[str, Tensor]:
-        """Frozen parameters and buffers: what a copy of the model needs besides the vector."""
+        """Frozen parameters and buffers as they were built: what a copy of the model needs besides the vector."""
+        return self._fixed
+
+    def load_fixed_state(self, state: dict[str, Tensor]) -> None:
+        """Take over the frozen parameters and buffers of a copy."""
+        self.extractor.load_state_dict(state, strict=False)
+        self._fixed = self._live_fixed()
+
+    def has_changed_itself(self) -> bool:
+        """Whether a forward pass has changed what should stay fixed."""
+        return any(not torch.equal(self._fixed[name], value) for name, value in self._live_fixed().items())
+
+    def _live_fixed(self) -> dict[str, Tensor]:
         state = self.extractor.state_dict()
         return {name: value.clone() for name, value in state.items() if name not in self.slices}
 
@@ -134,13 +155,18 @@ class ScoreModel:
         """Embeddings ξ of records, shape (n_records, width)."""
         return self.extractor(X).flatten(1)
 
+    def embed_fixed(self, X: Tensor) -> Tensor:
+        """Embeddings as at prediction: nothing dropped at random, no gradients."""
+        self.extractor.eval()
+        with torch.no_grad():
+            embeddings = self.embed(X)
+        self.extractor.train()
+        return embeddings
+
     def scores(self, X: Tensor, *, chunk: int = 8192) -> Tensor:
         """Mean score of the heads, shape (n_records,); the extractor runs as at prediction (no dropout)."""
         head = self.heads.mean(0)
-        self.extractor.eval()
-        with torch.no_grad():
-            parts = [self.embed(part) @ head[:-1] + head[-1] for part in torch.split(X, chunk)]
-        self.extractor.train()
+        parts = [self.embed_fixed(part) @ head[:-1] + head[-1] for part in torch.split(X, chunk)]
         return torch.cat(parts) if parts else torch.empty(0)
 
     def _width_of_embedding(self) -> int:

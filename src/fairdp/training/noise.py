@@ -21,8 +21,8 @@ def add_gaussian_noise(
     32 bits.
     """
     if noise_std == 0 and not accounted_multipliers.any():
-        return bounded.total
+        return bounded.total.float()
     if not np.all(noise_std >= accounted_multipliers * bounded.sensitivities * (1 - 1e-9)):
         raise ValueError(f"noise_std={noise_std} is below what is accounted for sensitivities {bounded.sensitivities}.")
     noise = torch.from_numpy(rng.standard_normal(bounded.total.numel()))
-    return torch.add(bounded.total, noise, alpha=noise_std).to(bounded.total.dtype)
+    return torch.add(bounded.total, noise, alpha=noise_std).float()

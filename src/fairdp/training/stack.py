@@ -1,5 +1,6 @@
 """The common case made fast: stacks of linear layers and activations, differentiated by hand."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,6 +12,8 @@ from torch.nn import functional
 from fairdp.training.gradients import HeadTerm, LayerTerm, LinearTerm, ScoreGradient
 from fairdp.training.inspection import each_trained_once, sequence_of
 from fairdp.training.models import ScoreModel, UnitNorm
+
+_IN_PLACE = (nn.ReLU, nn.Tanh)
 
 
 class LinearStack:
@@ -45,11 +48,13 @@ class LinearStack:
         layers = [layer for _, layer in sequence if not isinstance(layer, nn.Flatten)]
         flat = len(model.shape) == 1 or (bool(sequence) and isinstance(sequence[0][1], nn.Flatten))
         known = all(type(layer) in (nn.Linear, nn.Flatten, *cls.forward) for _, layer in sequence)
-        # Activations work in place: they may overwrite the output of a linear layer, never the data.
-        starts_linear = not layers or isinstance(layers[0], nn.Linear)
+        # Activations work in place: they may overwrite the output of a linear layer and nothing else.
+        pairs = list(itertools.pairwise([nn.Identity(), *layers]))
+        in_order = all(isinstance(before, nn.Linear) for before, layer in pairs if type(layer) in _IN_PLACE)
+        in_order &= not layers or isinstance(layers[0], nn.Linear)
         plain = not any(m._forward_hooks or m._forward_pre_hooks for m in model.extractor.modules())
         whole = all((m.start_dim, m.end_dim) == (1, -1) for _, m in sequence if isinstance(m, nn.Flatten))
-        return known and flat and starts_linear and plain and whole and each_trained_once(model)
+        return known and flat and in_order and plain and whole and each_trained_once(model)
 
     @torch.inference_mode()
     def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:

@@ -1,0 +1,173 @@
+"""A statement must be true of the model it stands beside: ways in which it once was not."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from fairdp import FairDPClassifier, fitting
+from fairdp.data.grouped import GroupedData
+from fairdp.fitting import Progress, seed_of
+from fairdp.training.backprop import RecordByRecord, backprop_of
+from fairdp.training.models import ScoreModel
+
+SETTINGS = {"epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1}
+
+
+def records(n_samples: int = 400, *, seed: int = 0, sizes: tuple[int, ...] | None = None) -> GroupedData:
+    rng = np.random.default_rng(seed)
+    groups = np.repeat([0, 1], sizes) if sizes else rng.integers(2, size=n_samples)
+    X = rng.normal(size=(len(groups), 3)).astype(np.float32)
+    return GroupedData(X, (X[:, 0] > 0).astype(np.int64), groups, ("f", "m"))
+
+
+def stop_at(step: int) -> Progress:
+    def observe(done: int, n_steps: int) -> None:
+        if done == step:
+            raise KeyboardInterrupt
+
+    return Progress(observe=observe)
+
+
+def test_groups_whose_names_read_the_same_are_all_accounted():
+    """Two groups once shared a name, and the smaller one's epsilon was lost."""
+    data = records(sizes=(40, 400))
+    columns = np.array([["a", "b & c"], ["a & b", "c"]], dtype=object)[data.groups]
+    model = FairDPClassifier(**SETTINGS, noise_allocation="average", random_state=0)
+    model.fit(data.X, data.y, sensitive_features=columns)
+    assert len(model.privacy_.epsilon_by_group) == 2
+    assert model.privacy_.epsilon == max(model.privacy_.epsilon_by_group.values()) > 0.99
+
+
+def test_groups_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="two groups are called 'f'"):
+        dataclasses.replace(records(), group_names=("f", "f"))
+
+
+def test_a_refit_that_fails_leaves_no_statement():
+    model = FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records())
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(method="clean").fit_grouped(records(), progress=stop_at(5))
+    assert not hasattr(model, "privacy_")
+    with pytest.raises(ValueError, match="not fitted"):
+        model.predict(records().X)
+
+
+def test_a_resumed_run_remembers_that_it_was_seeded(tmp_path):
+    path = tmp_path / "checkpoint"
+    stopped = dataclasses.replace(stop_at(8), checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records(), progress=stopped)
+    model = FairDPClassifier(**SETTINGS, random_state=None)
+    model.fit_grouped(records(), progress=Progress(checkpoint=path, resume=True))
+    assert model.privacy_.noise_seeded
+
+
+class DividesByTheLargest(nn.Module):
+    """Mixes records only when one of them is large: no probe of small values sees it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.linear(X / X.abs().amax().clamp(min=1.0))
+
+
+class Remembers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.register_buffer("peak", torch.ones(()))
+
+    def forward(self, X: Tensor) -> Tensor:
+        self.peak = torch.maximum(self.peak, X.abs().amax().detach())
+        return self.linear(X)
+
+
+def test_an_own_forward_is_taken_record_by_record():
+    model = ScoreModel(DividesByTheLargest(), (3,))
+    route = backprop_of(model)
+    assert isinstance(route, RecordByRecord)
+    X = torch.tensor([[1000.0, 0.0, 0.0], [0.5, 0.5, 0.5]])
+    together = route(X, torch.ones_like, None)
+    alone = route(X[1:], torch.ones_like, None)
+    for both, one in zip(together, alone, strict=True):
+        assert both.squared_norms()[1] == pytest.approx(float(one.squared_norms()[0]))
+
+
+def test_what_a_module_remembers_is_never_saved(tmp_path):
+    data = records()
+    data.X[7] = 123.456
+    model = FairDPClassifier(**SETTINGS, module=Remembers, random_state=0).fit_grouped(data)
+    model.predict(data.X)
+    model.save(tmp_path / "model")
+    assert float(load_file(tmp_path / "model" / "model.safetensors")["extractor.peak"]) == 1.0
+
+
+def test_another_forward_cannot_continue_with_the_same_noise(tmp_path):
+    def network(sign: float):
+        class Signed(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.linear = nn.Linear(3, 2)
+
+            def forward(self, X: Tensor) -> Tensor:
+                return torch.tanh(self.linear(sign * X))
+
+        return Signed
+
+    path = tmp_path / "checkpoint"
+    stopped = dataclasses.replace(stop_at(8), checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        FairDPClassifier(**SETTINGS, module=network(1.0), random_state=0).fit_grouped(records(), progress=stopped)
+    resumed = Progress(checkpoint=path, resume=True)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        FairDPClassifier(**SETTINGS, module=network(-1.0), random_state=0).fit_grouped(records(), progress=resumed)
+    FairDPClassifier(**SETTINGS, module=network(1.0), random_state=0).fit_grouped(records(), progress=resumed)
+
+
+def test_private_sizes_are_the_only_ones_that_plans_see(monkeypatch):
+    """Rate, checks and normalisers follow the noisy counts, never the real ones."""
+    monkeypatch.setattr(fitting, "discrete_laplace", lambda epsilon, rand_below: 9_000)
+    plans = []
+    original = fitting.plan_run
+    monkeypatch.setattr(fitting, "plan_run", lambda *a: plans.append(original(*a)) or plans[-1])
+    data = records(sizes=(10, 500))
+    FairDPClassifier(epsilon=1.0, n_steps=5, group_sizes="private", random_state=0).fit_grouped(data)
+    assert plans[0].recipe.group_sizes == (9_010.0, 9_500.0)
+    assert plans[0].recipe.sample_rates == (0.01, 0.01)
+
+
+def test_a_statement_rounds_up():
+    model = FairDPClassifier(**{**SETTINGS, "delta": 1.24e-5}, random_state=0).fit_grouped(records())
+    assert "1.24e-05)" in model.privacy_statement()
+
+
+def test_a_generator_as_random_state_gives_a_seed_that_cannot_be_tried_out():
+    seeds = [seed_of(np.random.default_rng(3)), seed_of(np.random.RandomState(3))]
+    assert all(seed.bit_length() > 100 for seed in seeds)
+
+
+def test_long_sums_stay_below_the_bound():
+    """60,000 equal gradients: in single precision their sum would round past the bound of one of them."""
+    from fairdp.accounting import PrivacyBudget
+    from fairdp.config import TrainConfig
+    from fairdp.methods import METHODS
+    from fairdp.training.loop import Trainer, TrainingState
+    from fairdp.training.models import logistic
+    from fairdp.training.recipe import make_plan
+    from fairdp.training.update import FlatOptimizer
+
+    n = 60_000
+    data = GroupedData(np.full((n, 3), 5.0, np.float32), np.ones(n, np.int64), np.zeros(n, np.int64), ("all",))
+    config = TrainConfig(sample_rate=1.0, n_steps=1, clip_norm=1.0, learning_rates=(0.1,), n_members=1)
+    plan = make_plan(METHODS["dpsgd"].recipe(config, (float(n),)), PrivacyBudget(epsilon=1.0, delta=1e-6), n_steps=1)
+    rngs = (np.random.default_rng(0), np.random.default_rng(1))
+    trainer = Trainer(TrainingState(ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), *rngs), data, plan, config)
+    whole = trainer.clipped_sum(torch.arange(n), 1).total
+    moves = [float((whole - trainer.clipped_sum(torch.arange(k), 1).total).norm()) for k in (n - 1,)]
+    assert max(moves) <= plan.recipe.sensitivities[0]
