@@ -25,4 +25,4 @@ def add_gaussian_noise(
     if not np.all(noise_std >= accounted_multipliers * bounded.sensitivities * (1 - 1e-9)):
         raise ValueError(f"noise_std={noise_std} is below what is accounted for sensitivities {bounded.sensitivities}.")
     noise = torch.from_numpy(rng.standard_normal(bounded.total.numel()))
-    return torch.add(bounded.total, noise, alpha=noise_std).float()
+    return noise.mul_(noise_std).add_(bounded.total).float()
