@@ -1,0 +1,93 @@
+"""The law of discrete Laplace noise and of sums of it."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp import _validate
+
+# Mass that may be cut off the tails of one draw; every p-value is raised by what was cut.
+_CUT = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerLaw:
+    """Probabilities of consecutive whole numbers from ``first`` on; ``missing`` is the mass cut off outside."""
+
+    first: int
+    probabilities: NDArray[np.float64]
+    missing: float
+
+    @property
+    def last(self) -> int:
+        """The largest value with a probability."""
+        return self.first + len(self.probabilities) - 1
+
+    def times(self, factor: int) -> "IntegerLaw":
+        """Law of a whole multiple."""
+        if factor == 0:
+            return IntegerLaw(0, np.ones(1), self.missing)
+        spread = np.zeros((len(self.probabilities) - 1) * abs(factor) + 1)
+        spread[:: abs(factor)] = self.probabilities if factor > 0 else self.probabilities[::-1]
+        return IntegerLaw(min(self.first * factor, self.last * factor), spread, self.missing)
+
+    def plus(self, other: "IntegerLaw") -> "IntegerLaw":
+        """Law of the sum of independent values."""
+        long, short = (self, other) if len(self.probabilities) >= len(other.probabilities) else (other, self)
+        total = np.zeros(len(long.probabilities) + len(short.probabilities) - 1)
+        # Shift and add over the values that occur: multiples leave most of an array empty.
+        for offset in np.flatnonzero(short.probabilities):
+            total[offset : offset + len(long.probabilities)] += short.probabilities[offset] * long.probabilities
+        return IntegerLaw(self.first + other.first, total, self.missing + other.missing)
+
+    def at_most(self, values: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Upper bound on the chance of being at most each value."""
+        sums = np.concatenate([[0.0], np.cumsum(self.probabilities)])
+        return np.minimum(sums[np.clip(values - self.first + 1, 0, len(sums) - 1)] + self.missing, 1.0)
+
+    def at_least(self, values: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Upper bound on the chance of being at least each value."""
+        sums = np.concatenate([np.cumsum(self.probabilities[::-1])[::-1], [0.0]])
+        return np.minimum(sums[np.clip(values - self.first, 0, len(sums) - 1)] + self.missing, 1.0)
+
+
+@lru_cache(maxsize=256)
+def laplace_sum(epsilon: float, folds: int) -> IntegerLaw:
+    r"""Law of a sum of independent draws of discrete Laplace noise.
+
+    .. math:: \Pr(X = x) = \frac{1 - a}{1 + a}\, a^{|x|}, \qquad a = e^{-\varepsilon}.
+
+    Parameters
+    ----------
+    epsilon
+        Privacy parameter of one draw.
+    folds
+        Number of draws, :math:`m`.
+    """
+    _validate.finite_positive(epsilon=epsilon)
+    _validate.positive_integer(folds=folds)
+    a = math.exp(-epsilon)
+    reach = max(1, math.ceil(math.log(_CUT * (1 + a) / 2) / -epsilon))
+    values = np.abs(np.arange(-reach, reach + 1))
+    one = IntegerLaw(-reach, (1 - a) / (1 + a) * a**values, 2 * a ** (reach + 1) / (1 + a))
+    return one if folds == 1 else one.plus(laplace_sum(epsilon, folds - 1))
+
+
+def noise_quantile(epsilon: float, folds: int, failure_probability: float) -> int:
+    """Smallest t ≥ 0 such that a sum of draws exceeds t with at most this probability."""
+    _validate.in_unit_interval(failure_probability=failure_probability)
+    law = laplace_sum(epsilon, folds)
+    above = np.concatenate([np.cumsum(law.probabilities[::-1])[::-1][1:], [0.0]]) + law.missing
+    allowed = np.flatnonzero(above <= failure_probability)
+    if not len(allowed):
+        raise ValueError(f"failure_probability={failure_probability!r} is below the precision of the noise table.")
+    return max(0, law.first + int(allowed[0]))
+
+
+def noise_variance(epsilon: float) -> float:
+    r"""Variance of one draw, :math:`\nu = 2a / (1 - a)^2`."""
+    a = math.exp(-epsilon)
+    return 2 * a / (1 - a) ** 2
