@@ -150,8 +150,8 @@ class ArmTable:
         return _table_of(self.arm, edges[:, :-1].ravel(), edges[:, 1:].ravel(), self.blocks)
 
 
-def arm_table(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> ArmTable:
-    """Cells of all rates that the guard does not rule out, fine where the answer will lie.
+def arm_table(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> ArmTable | None:
+    """Cells of all rates that the guard does not rule out, fine where the answer will lie; None if it rules out all.
 
     Parameters
     ----------
@@ -162,6 +162,8 @@ def arm_table(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> ArmTable:
     """
     blocks = _blocks(*sizes)
     top = _largest_rate(arm, blocks, guard)
+    if top is None:
+        return None
     centre = min(max(arm.positive / max(arm.total, 1), 0.0), 1.0)
     spread = float(_scale(np.array([min(max(centre, 0.01), 0.99)]), max(sizes[0], 1), arm)[0])
     bottom = max(0.0, min(centre, top) - 8 * spread)
@@ -170,13 +172,13 @@ def arm_table(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> ArmTable:
     return _table_of(arm, edges[:-1], edges[1:], blocks)
 
 
-def _largest_rate(arm: NoisyArm, blocks: Blocks, guard: float) -> float:
-    """Rate above which every cell is ruled out."""
+def _largest_rate(arm: NoisyArm, blocks: Blocks, guard: float) -> float | None:
+    """Rate above which every cell is ruled out; None if all are."""
     edges = np.concatenate([[0.0], _BREAKS, [1.0]])
     for _ in range(3):
         kept = np.flatnonzero(_cell_p_values(arm, edges[:-1], edges[1:], blocks).max(1) >= guard)
         if not len(kept):
-            return float(edges[0])
+            return None
         edges = np.linspace(edges[kept[-1]], edges[kept[-1] + 1], 17)
     return float(edges[-1])
 

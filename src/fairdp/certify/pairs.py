@@ -41,7 +41,7 @@ class PairLevels:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """An arm as one side of pairs: its table, or None when its counts rule out every size."""
+    """An arm as one side of pairs: its table, or None when its counts rule out every size or every rate."""
 
     table: ArmTable | None
 
@@ -112,7 +112,9 @@ def bound_of(up: Side, down: Side, levels: PairLevels, objective: Objective, *, 
         settled = max(settled, float(others.max()))
         upper, lower = upper.split(rows, _PARTS), lower.split(columns, _PARTS)
         values = _accepted_values(upper, lower, levels, critical, objective)
-    return max(settled, float(values.max()))
+    best = max(settled, float(values.max()))
+    # Nothing left means that the counts are as unlikely as was allowed for: then nothing is claimed.
+    return best if best > -np.inf else float(objective(np.ones(1), np.ones(1))[0, 0])
 
 
 def _accepted_values(
@@ -143,9 +145,8 @@ def _accepted(
 def score_box_bound(arm: NoisyArm, *, failure_probability: float) -> float:
     """Upper bound on one rate, for arms too small for the pair: exact p-values at every size that is possible."""
     sizes = arm.sizes(0.005 * failure_probability)
-    if sizes is None:
-        return 1.0
-    return float(arm_table(arm, sizes, 0.99 * failure_probability).high[-1])
+    table = None if sizes is None else arm_table(arm, sizes, 0.99 * failure_probability)
+    return 1.0 if table is None else float(table.high[-1])
 
 
 def truth_rejected(
