@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -21,8 +21,10 @@ _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-3, 100
 _SMALLEST_DELTA = 1e-12
 _SMALLEST_FOR_PLD = 0.1
 
-# Widths of the grid on which PLD keeps the privacy loss; both round up, so both give upper bounds.
-_FINE, _COARSE = 1e-4, 1e-3
+# Width of the grid on which PLD keeps the privacy loss. It rounds up, so any width gives an upper bound; little noise
+# spreads the loss wide, and a wider grid then costs less than a thousandth of epsilon.
+_GRID, _WIDE_GRID = 1e-4, 5e-4
+_LITTLE_NOISE = 1.5
 
 # Whole orders only: fractional ones gain nothing at these scales and do not always converge.
 _RDP_ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
@@ -124,7 +126,7 @@ def epsilon_spent(mechanism: SampledGaussian, delta: float, *, accountant: str =
             f"noise_multiplier={mechanism.noise_multiplier!r} is too small for PLD; use accountant='rdp' or more noise."
         )
     sampled = (mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps)
-    return _sampled_gaussian_epsilon(*sampled, delta, accountant, _FINE) + mechanism.counts_epsilon
+    return _sampled_gaussian_epsilon(*sampled, delta, accountant) + mechanism.counts_epsilon
 
 
 def noise_multiplier_for(budget: PrivacyBudget, *, sample_rate: float, n_steps: int, accountant: str = "pld") -> float:
@@ -135,13 +137,10 @@ def noise_multiplier_for(budget: PrivacyBudget, *, sample_rate: float, n_steps: 
     if math.isinf(budget.epsilon):
         return 0.0
 
-    def spent_with(multiplier: float, interval: float) -> float:
-        return _sampled_gaussian_epsilon(sample_rate, multiplier, n_steps, budget.delta, accountant, interval)
+    def spent_with(multiplier: float) -> float:
+        return _sampled_gaussian_epsilon(sample_rate, multiplier, n_steps, budget.delta, accountant)
 
-    # A coarse account is faster and nearly right; the fine one then needs one or two looks.
-    start = _central_limit_multiplier(budget, sample_rate, n_steps)
-    rough = _solve(partial(spent_with, interval=_COARSE), budget.epsilon, start)
-    return _solve(partial(spent_with, interval=_FINE), budget.epsilon, rough)
+    return _solve(spent_with, budget.epsilon, _central_limit_multiplier(budget, sample_rate, n_steps))
 
 
 def _solve(spent_with: Callable[[float], float], epsilon: float, start: float) -> float:
@@ -171,12 +170,13 @@ def _round_up(multiplier: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _sampled_gaussian_epsilon(
-    sample_rate: float, noise_multiplier: float, n_steps: int, delta: float, accountant: str, interval: float
+    sample_rate: float, noise_multiplier: float, n_steps: int, delta: float, accountant: str
 ) -> float:
     # Imported on use: the package takes a second to load, which commands that spend nothing should not wait for.
     import dp_accounting
     from dp_accounting import pld, rdp
 
+    interval = _GRID if noise_multiplier >= _LITTLE_NOISE else _WIDE_GRID
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     account = pld.PLDAccountant(relation, interval) if accountant == "pld" else rdp.RdpAccountant(_RDP_ORDERS, relation)
     mechanism = SampledGaussian(sample_rate=sample_rate, noise_multiplier=noise_multiplier, n_steps=n_steps)
