@@ -21,7 +21,7 @@ _M = 32
 # Mass of the binomial that may be left out of a sum, and the rounding of its logarithms; added to every p-value.
 _LEFT_OUT = 1e-12
 _ROUNDING = 1e-7
-_N_BLOCKS = 12
+_N_BLOCKS = 24
 _N_CELLS = 80
 
 # Where the statistic changes: no cell of rates may cross one of these.
@@ -161,7 +161,8 @@ def arm_table(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> ArmTable |
         P-value below which a rate is ruled out by this arm alone.
     """
     blocks = _blocks(*sizes)
-    top = _largest_rate(arm, blocks, guard)
+    # One block for all sizes is coarse, and enough to find where rates are ruled out.
+    top = _largest_rate(arm, ((sizes,),), guard)
     if top is None:
         return None
     centre = min(max(arm.positive / max(arm.total, 1), 0.0), 1.0)
@@ -206,11 +207,11 @@ def _table_of(arm: NoisyArm, low: Floats, high: Floats, blocks: Blocks) -> ArmTa
 
 
 def _blocks(smallest: int, largest: int) -> Blocks:
-    """Sizes cut into blocks, and the blocks into at most four ranges of similar weight."""
+    """Sizes cut into blocks, and the blocks into one or two ranges of similar weight."""
     n_blocks = min(_N_BLOCKS, largest - smallest + 1)
     edges = np.linspace(smallest, largest + 1, n_blocks + 1).round().astype(int)
     blocks = [(int(a), int(b) - 1) for a, b in itertools.pairwise(edges)]
-    n_ranges = 1 if largest <= 1.2 * smallest else min(4, n_blocks)
+    n_ranges = 1 if largest <= 1.1 * smallest else min(2, n_blocks)
     return tuple(tuple(blocks[i] for i in part) for part in np.array_split(np.arange(n_blocks), n_ranges))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +45,19 @@ class IntegerLaw:
 
     def at_most(self, values: NDArray[np.int64]) -> NDArray[np.float64]:
         """Upper bound on the chance of being at most each value."""
-        sums = np.concatenate([[0.0], np.cumsum(self.probabilities)])
-        return np.minimum(sums[np.clip(values - self.first + 1, 0, len(sums) - 1)] + self.missing, 1.0)
+        return self._from_below[np.clip(values - self.first + 1, 0, len(self.probabilities))]
 
     def at_least(self, values: NDArray[np.int64]) -> NDArray[np.float64]:
         """Upper bound on the chance of being at least each value."""
-        sums = np.concatenate([np.cumsum(self.probabilities[::-1])[::-1], [0.0]])
-        return np.minimum(sums[np.clip(values - self.first, 0, len(sums) - 1)] + self.missing, 1.0)
+        return self._from_above[np.clip(values - self.first, 0, len(self.probabilities))]
+
+    @cached_property
+    def _from_below(self) -> NDArray[np.float64]:
+        return np.minimum(np.concatenate([[0.0], np.cumsum(self.probabilities)]) + self.missing, 1.0)
+
+    @cached_property
+    def _from_above(self) -> NDArray[np.float64]:
+        return np.minimum(np.concatenate([np.cumsum(self.probabilities[::-1])[::-1], [0.0]]) + self.missing, 1.0)
 
 
 @lru_cache(maxsize=256)
