@@ -11,7 +11,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("accounting", "config", "discrete"),
     ("data.grouped", "sensitive"),
     ("data",),
-    ("certify.noise",),
+    ("certify.noise", "certify.gaussian", "certify.paper"),
     ("certify.arms", "certify.combination"),
     ("certify.pairs", "certify.concentration"),
     ("certify.gaps",),

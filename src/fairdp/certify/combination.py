@@ -88,11 +88,17 @@ def _solve(angles: NDArray[np.float64], failure_probability: float) -> NDArray[n
     start = -float(bent(np.array(ndtri(failure_probability))))
     before, now = np.full(len(angles), start), np.full(len(angles), start + 0.1)
     old, new = log_excess(before), log_excess(now)
-    for _ in range(12):
-        slope = np.where(now == before, -1.0, (new - old) / np.where(now == before, 1.0, now - before))
-        before, now, old = now, now - new / slope, new
-        new = log_excess(now)
-        if np.abs(new).max() < 1e-9:
+    for _ in range(20):
+        unsolved = np.abs(new) > 1e-10
+        if not unsolved.any():
             break
+        # The chance falls with the value; where a step was nothing, a unit slope is as good as any.
+        taken = now - before
+        slope = np.divide(new - old, taken, out=np.full_like(taken, -1.0), where=taken != 0)
+        before, old = now, new
+        now = now - np.where(unsolved, new / np.minimum(slope, -0.1), 0.0)
+        new = log_excess(now)
+    if np.abs(new).max() > 1e-8:
+        raise ArithmeticError(f"no critical value found for failure_probability={failure_probability!r}.")
     # A hair more than the root, and never on its wrong side.
     return now + np.maximum(new, 0.0) + 1e-8

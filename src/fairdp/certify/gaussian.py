@@ -1,0 +1,86 @@
+"""Bounds that hold for every population without any data, and what they cost."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from fairdp import _validate
+
+
+def smoothed_probability(
+    scores: NDArray[np.float64], embedding_norms: NDArray[np.float64], *, smoothing: float
+) -> NDArray[np.float64]:
+    r"""Chance of a positive decision when the head (w, b) is drawn anew for it with deviation s.
+
+    .. math:: p(x) = \Phi\left( \frac{\langle w, \xi \rangle + b}{s \sqrt{\|\xi\|^2 + 1}} \right).
+    """
+    _validate.finite_positive(smoothing=smoothing)
+    return ndtr(scores / (smoothing * np.sqrt(embedding_norms**2 + 1)))
+
+
+def input_agnostic_bound(head: NDArray[np.float64], *, smoothing: float, nonnegative: bool) -> float:
+    r"""Bound on the difference of any two decisions' chances, hence on every gap of the smoothed predictor.
+
+    With an embedding that cannot be negative, :math:`\xi' = (\xi, 1) \ge 0`,
+    :math:`\Phi(\|w'_+\|/s) - \Phi(-\|w'_-\|/s)` with the positive and negative parts of :math:`w' = (w, b)`; in general
+    :math:`\mathrm{erf}(\|w'\| / (s\sqrt2))`.
+
+    Parameters
+    ----------
+    head
+        The head with its bias as last coordinate, :math:`w'`.
+    nonnegative
+        Whether embeddings are non-negative, as after a ReLU.
+    """
+    _validate.finite_positive(smoothing=smoothing)
+    if not nonnegative:
+        return math.erf(float(np.linalg.norm(head)) / (smoothing * math.sqrt(2)))
+    # Without an entry of one sign the cosine with a non-negative vector cannot reach zero: its ends are the entries'.
+    top = float(np.linalg.norm(head.clip(min=0))) if (head > 0).any() else float(head.max())
+    bottom = -float(np.linalg.norm(head.clip(max=0))) if (head < 0).any() else float(head.min())
+    return float(ndtr(top / smoothing) - ndtr(bottom / smoothing))
+
+
+def diluted_bound(tau: float, *, dilution: float) -> float:
+    """Bound for a predictor that follows a constant with probability ``dilution``: every gap shrinks alike."""
+    return (1 - dilution) * tau
+
+
+def dilution_for(tau: float, *, target: float) -> float:
+    """Smallest dilution with which a certified gap meets a target: no new data, no new budget."""
+    return 0.0 if tau <= target else 1 - target / tau
+
+
+def utility_ceiling(minority_rate: float, *, tau: float) -> float:
+    r"""Best accuracy of any predictor whose chances differ by at most τ over all inputs, :math:`1 - \pi + \pi\tau`.
+
+    A right decision on both classes needs far-apart chances; the accuracy :math:`\pi(l + \tau) + (1 - \pi)(1 - l)` of
+    chances between l and l + τ is linear in l and largest at l = 0.
+    """
+    _validate.in_unit_interval(minority_rate=minority_rate)
+    return 1 - minority_rate + minority_rate * tau
+
+
+def shift_bound(
+    tau: float, *, label_gaps: NDArray[np.float64], group_shares: NDArray[np.float64], shift: float
+) -> float:
+    r"""Demographic parity after Pr(a, y) has moved by a total variation γ, with Pr(x | a, y) as it was.
+
+    .. math:: \tau(\gamma) = \tau + \gamma \max_{u \ne v} \left( \frac{d_u}{P_u} + \frac{d_v}{P_v} \right).
+
+    Equal opportunity and equalised odds condition on a and y and do not change under such a shift.
+
+    Parameters
+    ----------
+    label_gaps
+        Bound on the difference between the acceptance rates of the two labels in each group, :math:`d_a`.
+    group_shares
+        Lower bound on each group's share of the population, :math:`P_a`.
+    """
+    if not 0 <= shift <= 1:
+        raise ValueError(f"shift must be in [0, 1], got {shift!r}.")
+    with np.errstate(divide="ignore"):
+        exposed = np.sort(np.asarray(label_gaps) / np.asarray(group_shares))
+    return float(min(1.0, tau + shift * exposed[-2:].sum())) if shift else tau

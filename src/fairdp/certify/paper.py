@@ -1,0 +1,57 @@
+"""The paper's own certificates, kept as diagnostics: none of them bounds the gap of the model that is deployed.
+
+They speak of an expectation over the noise of the last training step, or of the training records. A model whose every
+realisation accepts one group only has an expected gap of zero under such a statement.
+"""
+
+import math
+from collections.abc import Sequence
+
+from fairdp import _validate
+
+
+def head_noise(
+    *, noise_multiplier: float, clip_norm: float, learning_rate: float, expected_batch_sizes: Sequence[float]
+) -> float:
+    r"""Deviation of the head after one averaged step, :math:`\sigma_0 = (\eta\sigma C / K) \sqrt{\sum_k m_k^{-2}}`."""
+    n_groups = len(expected_batch_sizes)
+    spread = math.sqrt(sum(size**-2 for size in expected_batch_sizes))
+    return learning_rate * noise_multiplier * clip_norm / n_groups * spread
+
+
+def theorem_2_printed(
+    *, weight_bound: float, clip_norm: float, learning_rate: float, n_groups: int, head_noise: float
+) -> float:
+    r"""The worst-case bound as printed, :math:`\mathrm{erf}((MK + \eta C) / (K \sigma_0 \sqrt2))`.
+
+    Its step C/K should be C: averaging K mean gradients of norm C gives C. Not a bound, not even in expectation.
+    """
+    reach = (weight_bound * n_groups + learning_rate * clip_norm) / n_groups
+    return _erf(reach, head_noise)
+
+
+def theorem_2_corrected(*, weight_bound: float, clip_norm: float, learning_rate: float, head_noise: float) -> float:
+    r"""The same with the arithmetic mended, :math:`\mathrm{erf}((M + \eta C) / (\sigma_0 \sqrt2))`.
+
+    True in expectation over the noise of the last step, and one for any useful model: at the paper's settings its
+    argument is about ten thousand.
+    """
+    return _erf(weight_bound + learning_rate * clip_norm, head_noise)
+
+
+def _erf(reach: float, deviation: float) -> float:
+    _validate.finite_positive(head_noise=deviation)
+    return math.erf(reach / (deviation * math.sqrt(2)))
+
+
+def monte_carlo_error_printed(cell_sizes: Sequence[int], *, n_members: int) -> float:
+    r"""The printed error of N heads, :math:`\sum 1 / (2 n \sqrt N)` over the cells of a metric.
+
+    All people share the same heads, so averaging over people does not reduce it: see `monte_carlo_error`.
+    """
+    return sum(1 / (2 * size * math.sqrt(n_members)) for size in cell_sizes)
+
+
+def monte_carlo_error(*, n_members: int) -> float:
+    r"""Largest deviation of a rate over N random heads, :math:`1 / (2\sqrt N)`, however many people are averaged."""
+    return 1 / (2 * math.sqrt(n_members))
