@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fairdp import FairDPClassifier, fitting
 from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Progress, seed_of
+from fairdp.reporting import print_plan
 from fairdp.training.backprop import RecordByRecord, backprop_of
 from fairdp.training.models import ScoreModel
 
@@ -171,3 +172,22 @@ def test_long_sums_stay_below_the_bound():
     whole = trainer.clipped_sum(torch.arange(n), 1).total
     moves = [float((whole - trainer.clipped_sum(torch.arange(k), 1).total).norm()) for k in (n - 1,)]
     assert max(moves) <= plan.recipe.sensitivities[0]
+
+
+def test_no_table_shows_less_epsilon_than_was_accounted(capsys):
+    """To the nearest, .99974 would read .9997."""
+    privacy = FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records()).privacy_
+    spent = dataclasses.replace(privacy, epsilon=0.99974, epsilon_by_group={"f": 0.99974, "m": 0.123421})
+    report = {"method": "fairdp", "group_sizes": [9], "expected_batch_sizes": [1.0], "privacy": spent.to_dict()}
+    print_plan(report, as_json=False)
+    shown = capsys.readouterr().out
+    assert "0.9998" in shown
+    assert "m 0.1235" in shown
+    assert "0.9997 " not in shown
+
+
+def test_a_model_that_is_loaded_and_saved_again_still_reads_tables(tmp_path):
+    schema = {"label": "y"}
+    FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records(), feature_schema=schema).save(tmp_path / "first")
+    FairDPClassifier.load(tmp_path / "first").save(tmp_path / "second")
+    assert FairDPClassifier.load(tmp_path / "second").feature_schema_ == schema

@@ -49,9 +49,6 @@ class Defaults:
 
 # The paper gives the learning rates (.007, .005) and the network kinds, but no rate, length or clip norm.
 DEFAULTS: dict[str, Defaults] = {
-    "logistic": Defaults(
-        sample_rate=0.01, n_epochs=20, clip_norm=1.0, learning_rates=(0.007, 0.005), activation="relu"
-    ),
     "mlp": Defaults(sample_rate=0.01, n_epochs=20, clip_norm=1.0, learning_rates=(0.007, 0.005), activation="relu"),
     "cnn": Defaults(sample_rate=0.05, n_epochs=15, clip_norm=1.0, learning_rates=(0.005, 0.002), activation="tanh"),
 }
@@ -73,7 +70,7 @@ def kind_of(model: str, module: object, shape: tuple[int, ...]) -> str:
 
 
 def defaults_of(kind: str) -> Defaults:
-    """The defaults of a kind of model; a user's own module gets those of the MLP."""
+    """The defaults of a kind of model; those without their own get those of the MLP."""
     return DEFAULTS.get(kind, DEFAULTS["mlp"])
 
 
@@ -137,7 +134,7 @@ class TrainConfig:
     noise_allocation
         ``"per_group"`` (the paper) or ``"average"``; see `Recipe`.
     max_physical_batch_size
-        Records per forward pass: memory against speed, no effect on the result.
+        Records per forward pass: memory against speed, no effect on the result but rounding.
     """
 
     sample_rate: float

@@ -1,6 +1,7 @@
 """The scikit-learn classifier: one estimator for every method."""
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,15 +28,12 @@ from fairdp.config import (
 )
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.privacy import PrivacySpent
+from fairdp.privacy import PrivacySpent, privacy_spent
 from fairdp.saving import describe_model, rebuild_model, restored, storable, tensors_of
 from fairdp.sensitive import groups_of
 from fairdp.training.models import ExtractorBuilder
 
-NOT_CERTIFIED = {
-    "certified": False,
-    "reason": "this version measures the gaps but states no bound on them",
-}
+NOT_CERTIFIED = {"certified": False, "reason": "this version measures the gaps but states no bound on them"}
 
 
 class FairDPClassifier(ClassifierMixin, BaseEstimator):
@@ -52,7 +50,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     hidden, activation, normalize_embedding
         Layer sizes of the MLP, activation (``"relu"``, ``"tanh"``), and whether embeddings are scaled to norm one.
     module
-        Callable that builds a feature extractor, used instead of ``model``.
+        Class or function that builds a feature extractor, used instead of ``model``.
     weight_bound
         Bound on the norm of the head with its bias, :math:`M`; used by ``fairdp``.
     clip_norm, sample_rate, n_steps, learning_rate
@@ -66,7 +64,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     group_sizes
         ``"public"``, or ``"private"``: the sizes are counted with noise, for 5 % of epsilon.
     max_physical_batch_size
-        Records per forward pass; affects memory, not the result.
+        Records per forward pass; affects memory, and the result by no more than rounding.
     random_state
         Seed for repeatable experiments; the guarantee then holds only while the seed is secret. None: the operating
         system's entropy.
@@ -176,38 +174,45 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         *,
         progress: fitting.Progress | None = None,
         public_assumptions: tuple[str, ...] = (),
+        feature_schema: dict[str, Any] | None = None,
     ) -> Self:
-        """Train on records that are already encoded; may show progress, write checkpoints and resume from one."""
+        """Train on records that are already encoded; may show progress, write checkpoints and resume from one.
+
+        ``feature_schema`` says how raw tables were encoded; it stays with the model, so that commands can read them.
+        """
         # A run that fails leaves no model: never an old statement beside new parameters.
         for name in ("privacy_", "score_model_", "certificate_"):
-            if hasattr(self, name):
-                delattr(self, name)
+            self.__dict__.pop(name, None)
         progress = progress or fitting.Progress()
         generators = fitting.Generators.of(fitting.seed_of(self.random_state))
         budget = PrivacyBudget(epsilon=plain(self.epsilon), delta=plain(self.delta))
         resumed = fitting.resumed_checkpoint(progress)
+        if resumed is not None and resumed.seeded:
+            generators = replace(generators, seeded=True)
         _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
-        private_sizes = self.group_sizes == "private"
         sizes, counts_epsilon = fitting.planning_sizes(
-            data, private=private_sizes, epsilon=self.epsilon, count_noise=generators.count_noise
+            data, private=self.group_sizes == "private", epsilon=self.epsilon, count_noise=generators.count_noise
         )
         sizes = resumed.group_sizes if resumed else sizes
-        self._check_sizes(data.group_names, sizes)
+        _validate.one_of(METHODS, method=self.method)
+        check_groups(data.group_names, sizes, self.sample_rate)
+        budget.check_for(sum(sizes))
         shape = data.X.shape[1:]
         self.model_config_, config = self._model_config(shape), self._train_config(shape, sizes)
         plan = fitting.plan_run(self.method, config, budget, sizes, counts_epsilon)
         model = fitting.build_model(self.model_config_, shape, self.module, generators.start)
         fitting.run(model, data, plan, config, generators, progress, resumed)
-        self.privacy_ = fitting.account(
+        self.privacy_ = privacy_spent(
             plan,
-            data,
-            private_sizes=private_sizes,
-            seeded=generators.seeded or (resumed is not None and resumed.seeded),
+            data.group_names,
+            group_sizes=self.group_sizes,
+            noise_seeded=generators.seeded,
             public_assumptions=public_assumptions,
         )
         self.score_model_ = model
         self.fitted_parameters_ = storable(self.get_params(deep=False))
         self.certificate_: dict[str, Any] = dict(NOT_CERTIFIED)
+        self.feature_schema_ = feature_schema
         self.group_names_, self.n_features_in_, self.classes_ = data.group_names, shape[0], np.array([0, 1])
         return self
 
@@ -243,14 +248,14 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.privacy_.statement()
 
-    def save(self, folder: str | Path, *, feature_schema: dict[str, Any] | None = None) -> None:
-        """Write the model to a folder, whole or not at all; ``feature_schema`` lets commands read raw tables."""
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, whole or not at all."""
         check_is_fitted(self)
         about = {
             "parameters": self.fitted_parameters_,
             "classes": self.classes_.tolist(),
             "groups": list(self.group_names_),
-            "feature_schema": feature_schema,
+            "feature_schema": self.feature_schema_,
         }
         described = describe_model(self.model_config_, self.score_model_)
         saved = SavedModel(
@@ -269,16 +274,11 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         estimator.model_config_, estimator.score_model_ = rebuild_model(saved, module)
         estimator.fitted_parameters_ = saved.model["parameters"]
         estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
-        estimator.certificate_ = saved.certificate
+        estimator.certificate_, estimator.feature_schema_ = saved.certificate, saved.model["feature_schema"]
         estimator.classes_ = np.array(saved.model["classes"])
         estimator.group_names_ = tuple(saved.model["groups"])
         estimator.n_features_in_ = estimator.score_model_.shape[0]
         return estimator
-
-    def _check_sizes(self, group_names: tuple[str, ...], sizes: tuple[float, ...]) -> None:
-        _validate.one_of(METHODS, method=self.method)
-        check_groups(group_names, sizes, self.sample_rate)
-        PrivacyBudget(epsilon=self.epsilon, delta=self.delta).check_for(sum(sizes))
 
     def _model_config(self, shape: tuple[int, ...]) -> ModelConfig:
         kind = kind_of(self.model, self.module, shape)

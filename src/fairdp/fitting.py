@@ -19,7 +19,6 @@ from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.discrete import RandBelow, discrete_laplace
 from fairdp.methods import METHODS
-from fairdp.privacy import PrivacySpent, privacy_spent
 from fairdp.training.loop import TrainingState, train
 from fairdp.training.models import ExtractorBuilder, ScoreModel, cnn, logistic, mlp
 from fairdp.training.recipe import Plan, make_plan
@@ -144,9 +143,13 @@ def run(
         due = time.monotonic() - written >= progress.seconds_between_checkpoints or state.step == plan.n_steps
         if progress.checkpoint and due:
             written = time.monotonic()
-            sizes = plan.recipe.group_sizes
-            seeded = generators.seeded or (resumed is not None and resumed.seeded)
-            write_checkpoint(progress.checkpoint, state, fingerprint=fingerprint, group_sizes=sizes, seeded=seeded)
+            write_checkpoint(
+                progress.checkpoint,
+                state,
+                fingerprint=fingerprint,
+                group_sizes=plan.recipe.group_sizes,
+                seeded=generators.seeded,
+            )
 
     with torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
         train(state, data, plan, config, after)
@@ -175,16 +178,3 @@ def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
     if progress.checkpoint is None:
         raise ValueError("resume needs a checkpoint file; pass --checkpoint FILE as well.")
     return read_checkpoint(progress.checkpoint)
-
-
-def account(
-    plan: Plan, data: GroupedData, *, private_sizes: bool, seeded: bool, public_assumptions: tuple[str, ...]
-) -> PrivacySpent:
-    """What the run has spent."""
-    return privacy_spent(
-        plan,
-        data.group_names,
-        group_sizes="private" if private_sizes else "public",
-        noise_seeded=seeded,
-        public_assumptions=public_assumptions,
-    )

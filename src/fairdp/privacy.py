@@ -97,16 +97,16 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
         "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
     }[spent.noise_allocation]
-    by_group = ", ".join(f"{name} {_up(value)}" for name, value in spent.epsilon_by_group.items())
+    by_group = ", ".join(f"{name} {rounded_up(value)}" for name, value in spent.epsilon_by_group.items())
     lines = [
-        f"The model is ({_up(spent.epsilon)}, {spent.delta!r})-differentially private for adding or removing "
+        f"The model is ({rounded_up(spent.epsilon)}, {spent.delta!r})-differentially private for adding or removing "
         "one record.",
         f"Epsilon by group: {by_group}.",
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
         f"{spent.noise_multiplier:.4g} times the sensitivity: {noise}.",
         f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
-        f"the same mechanism, gives {_up(spent.epsilon_rdp)}.",
+        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}.",
         _group_sizes_line(spent),
         "Not covered: exact metrics and record counts in reports (for the data holder's eyes only), anything done to "
         "the data before training (scaling, selection), hyper-parameters chosen by looking at private data, and other "
@@ -129,12 +129,12 @@ def _unbounded(value: Any) -> Any:
 def _group_sizes_line(spent: PrivacySpent) -> str:
     names = "The group names and the two labels are treated as public"
     if spent.group_sizes == "private":
-        cost = f"noisy counts cost {_up(spent.counts_epsilon)} of epsilon, included above"
+        cost = f"noisy counts cost {rounded_up(spent.counts_epsilon)} of epsilon, included above"
         return f"{names}. Group sizes are private: {cost}."
     return f"{names}, and so are the group sizes, held fixed for both neighbours."
 
 
-def _up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Four digits, rounded up: a statement may not promise more than was accounted."""
     if not value or math.isinf(value):
         return f"{value:g}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairdp.files import json_bytes
+from fairdp.privacy import rounded_up
 
 METRIC_NAMES = {
     "auc": "ROC-AUC",
@@ -89,11 +90,11 @@ def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool)
 
 
 def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
-    by_group = ", ".join(f"{name} {_number(value)}" for name, value in privacy["epsilon_by_group"].items())
+    by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy["epsilon_by_group"].items())
     return [
-        ("epsilon (PLD)", f"{_number(privacy['epsilon'])} at delta {privacy['delta']:g}"),
+        ("epsilon (PLD)", f"{_epsilon(privacy['epsilon'])} at delta {privacy['delta']!r}"),
         ("epsilon by group", by_group),
-        ("epsilon (moments accountant)", _number(privacy["epsilon_rdp"])),
+        ("epsilon (moments accountant)", _epsilon(privacy["epsilon_rdp"])),
         ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}"),
         (
             "sampling",
@@ -174,6 +175,11 @@ def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "no evidence"
     return "infinite" if math.isinf(value) else f"{value:.4f}"
+
+
+def _epsilon(value: float) -> str:
+    """As in the statement: rounded up, never to less than was accounted."""
+    return "infinite" if math.isinf(value) else rounded_up(value)
 
 
 def _interval(low: float, high: float) -> str:

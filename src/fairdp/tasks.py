@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
-from fairdp.artifacts import MARKER, read_model
+from fairdp.artifacts import MARKER
 from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, read_schema
@@ -76,19 +76,17 @@ def run_fit(task: FitTask) -> dict[str, Any]:
     trained_from = time.perf_counter()
     with progress_bar("training") as observe:
         progress = Progress(observe=observe, checkpoint=task.checkpoint, resume=task.resume)
-        estimator.fit_grouped(records.train, progress=progress, public_assumptions=records.public_assumptions)
+        estimator.fit_grouped(
+            records.train,
+            progress=progress,
+            public_assumptions=records.public_assumptions,
+            feature_schema=None if records.schema is None else records.schema.to_dict(),
+        )
     trained = time.perf_counter() - trained_from
     if records.schema is not None:
         estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
     metrics = measure(estimator, records.test)
-    replaced = False
-    if task.out is not None:
-        schema = records.schema.to_dict() if records.schema is not None else None
-        replaced = (task.out / MARKER).exists()
-        _save(estimator, task, schema)
-        if task.checkpoint is not None:
-            # The model is safe now, and the file holds the state of the noise generator.
-            task.checkpoint.unlink(missing_ok=True)
+    saved = [] if task.out is None else _save(estimator, task.out, task.checkpoint)
     return {
         "method": estimator.method,
         "dataset": records.name,
@@ -98,24 +96,25 @@ def run_fit(task: FitTask) -> dict[str, Any]:
         "privacy": estimator.privacy_.to_dict(),
         "metrics": metrics,
         "certificate": estimator.certificate_,
-        "warnings": [*records.warnings, *_warnings_of(estimator, metrics), *_replacements(task, replaced)],
+        "warnings": [*records.warnings, *_warnings_of(estimator, metrics), *saved],
         "seconds": {"train": trained, "certify": 0.0, "total": time.perf_counter() - start},
         "out": None if task.out is None else str(task.out),
         "statement": estimator.privacy_statement(),
     }
 
 
-def _save(estimator: FairDPClassifier, task: FitTask, schema: dict[str, Any] | None) -> None:
-    assert task.out is not None
+def _save(estimator: FairDPClassifier, out: Path, checkpoint: Path | None) -> list[str]:
+    """Write the model and remove its checkpoint; returns what the user should know of it."""
+    replaced = (out / MARKER).exists()
     try:
-        estimator.save(task.out, feature_schema=schema)
+        estimator.save(out)
     except OSError as error:
-        kept = f"; add --resume to continue from {str(task.checkpoint)!r}" if task.checkpoint else ""
-        raise ValueError(f"--out {str(task.out)!r} cannot be written: {error.strerror}{kept}.") from None
-
-
-def _replacements(task: FitTask, replaced: bool) -> list[str]:
-    return [f"the model that was in {str(task.out)!r} has been replaced."] if replaced else []
+        kept = f"; add --resume to continue from {str(checkpoint)!r}" if checkpoint else ""
+        raise ValueError(f"--out {str(out)!r} cannot be written: {error.strerror}{kept}.") from None
+    if checkpoint is not None:
+        # The model is safe now, and the file holds the state of the noise generator.
+        checkpoint.unlink(missing_ok=True)
+    return [f"the model that was in {str(out)!r} has been replaced."] if replaced else []
 
 
 def load_records(source: Source) -> Records:
@@ -251,19 +250,21 @@ def progress_bar(label: str) -> Iterator[Any]:
 
 def _load(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     estimator = FairDPClassifier.load(folder)
-    schema = read_model(folder).model["feature_schema"]
-    if schema is None:
+    if estimator.feature_schema_ is None:
         raise ValueError(f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python.")
-    return estimator, TableSchema.from_dict(schema)
+    return estimator, TableSchema.from_dict(estimator.feature_schema_)
 
 
 def _load_for(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
     """A saved model and the test records of a data set of the kind that it was trained on."""
     estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
-    own = read_model(folder).model["feature_schema"]
     other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
     shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
-    if own != other or shapes[0] != shapes[1] or loaded.test.group_names != estimator.group_names_:
+    if (
+        estimator.feature_schema_ != other
+        or shapes[0] != shapes[1]
+        or loaded.test.group_names != estimator.group_names_
+    ):
         raise ValueError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
     return estimator, loaded.test
 

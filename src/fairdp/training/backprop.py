@@ -1,7 +1,7 @@
 """One forward and one backward pass over a batch, giving every record's gradient as terms.
 
 Three routes to the same terms: stacks of linear layers and activations are differentiated by hand, in place and
-without autograd; other modules made of known layers through hooks; the rest record by record with ``torch.func``.
+without autograd; other sequences of known layers through hooks; the rest record by record with ``torch.func``.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,6 @@ from fairdp.training.gradients import HeadTerm, LayerTerm, ScoreGradient, Writte
 from fairdp.training.inspection import (
     all_bookkept,
     check_records_stay_apart,
-    draws_at_random,
     is_trained,
     public_probe,
     slices_of,
@@ -43,30 +42,26 @@ def backprop_of(model: ScoreModel) -> Backprop:
         raise ValueError(f"the module cannot be differentiated record by record: {reason}") from error
     if not all_bookkept(model):
         return written
-    hooked = Hooked(model, otherwise=written)
+    hooked = Hooked(model)
     return hooked if _agree(hooked, written, model) else written
 
 
 class Hooked:
-    """Known layers in any arrangement: each enters its term in the books when the gradient at its output arrives.
+    """A sequence of known layers: each enters its term in the books when the gradient at its output arrives.
 
     The parameters do not require gradients, so autograd computes none for them, and nothing is kept longer than an
-    ordinary backward pass keeps it. A pass in which a layer ran twice is taken by the other route: book-keeping would
-    miss the cross terms.
+    ordinary backward pass keeps it.
     """
 
-    def __init__(self, model: ScoreModel, *, otherwise: "RecordByRecord") -> None:
-        self.model, self.otherwise = model, otherwise
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
         self.layers = [(name, m) for name, m in model.extractor.named_modules() if is_trained(model, name, m)]
 
     def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
-        names: list[str] = []
         terms: list[LayerTerm] = []
         anchor = torch.zeros(0, requires_grad=True)
         with torch.enable_grad():
-            embeddings = self._embed(X, anchor, names, terms)
-        if len(set(names)) < len(names):
-            return self.otherwise(X, score_gradient, members)
+            embeddings = self._embed(X, anchor, terms)
         head = self.model.heads[0]
         dz = score_gradient(torch.addmv(head[-1], embeddings.detach(), head[:-1]))
         if embeddings.requires_grad:
@@ -74,10 +69,9 @@ class Hooked:
         where = slice(self.model.n_extractor_params, None)
         return [HeadTerm(embeddings.detach(), dz, where, members), *terms]
 
-    def _embed(self, X: Tensor, anchor: Tensor, names: list[str], terms: list[LayerTerm]) -> Tensor:
+    def _embed(self, X: Tensor, anchor: Tensor, terms: list[LayerTerm]) -> Tensor:
         def keeper(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
             def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-                names.append(name)
                 given, slices = inputs[0].detach(), slices_of(self.model, name, layer)
 
                 def enter(deltas: Tensor) -> None:
@@ -150,20 +144,14 @@ class RecordByRecord:
 
 
 def _agree(hooked: Hooked, written: RecordByRecord, model: ScoreModel) -> bool:
-    """Whether book-keeping and torch.func agree on public noise, for weights that are functions of more than layers."""
+    """Whether book-keeping and torch.func agree on public noise: a last check before the fast route is trusted."""
     probe = public_probe(model)
-    if draws_at_random(model):
-        return False
     coefficients = torch.linspace(0.5, 2.0, len(probe))
     found = []
     for route in (hooked, written):
         total, norms = torch.zeros_like(model.params), torch.zeros(len(probe))
-        try:
-            for term in route(probe, torch.ones_like, None):
-                norms += term.squared_norms()
-                term.add_weighted_sum(coefficients, total)
-        except (RuntimeError, IndexError):
-            # The batch is folded into positions, or a layer's output is overwritten: only torch.func can follow.
-            return False
+        for term in route(probe, torch.ones_like, None):
+            norms += term.squared_norms()
+            term.add_weighted_sum(coefficients, total)
         found.append((norms, total))
     return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*found, strict=True))
