@@ -1,11 +1,13 @@
 """Saved models: five files, no pickle, every changed byte noticed."""
 
+import hashlib
 import json
 import math
 import os
 import pickletools
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from fairdp import artifacts
 from fairdp.artifacts import SavedModel, read_model, write_model
 
 FILES = ("SHA256SUMS", "certificate.json", "model.json", "model.safetensors", "privacy.json")
+CERTIFIED_FILES = ("model.json", "model.safetensors", "privacy.json")
 SAVED = SavedModel(
     tensors={"params": torch.arange(6, dtype=torch.float32)},
     model={"parameters": {"epsilon": 1.0}, "groups": ["f", "größer"]},
@@ -32,7 +35,18 @@ def folder(tmp_path):
 def test_what_is_written_is_read(folder):
     back = read_model(folder)
     assert torch.equal(back.tensors["params"], SAVED.tensors["params"])
-    assert (back.model, back.privacy, back.certificate) == (SAVED.model, SAVED.privacy, SAVED.certificate)
+    assert (back.model, back.privacy) == (SAVED.model, SAVED.privacy)
+    hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in CERTIFIED_FILES}
+    assert back.certificate == {**SAVED.certificate, "files": hashes}
+
+
+def test_parameters_that_are_not_the_certified_ones_are_not_written(tmp_path):
+    right = {"certified": True, "about": {"model_sha256": artifacts.digest_of(SAVED.tensors)}}
+    write_model(tmp_path / "right", replace(SAVED, certificate=right))
+    moved = {"params": SAVED.tensors["params"] + 1e-3}
+    with pytest.raises(ValueError, match=r"^the parameters were changed after they were certified; fit the model"):
+        write_model(tmp_path / "moved", replace(SAVED, certificate=right, tensors=moved))
+    assert os.listdir(tmp_path) == ["right"]
 
 
 def test_a_model_is_five_files_and_nothing_beside_them(folder):
@@ -116,7 +130,7 @@ def test_what_is_no_model_is_refused(tmp_path, kind):
         read_model(path)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_another_schema_version_is_refused_even_with_right_sums(folder, version):
     about = json.loads((folder / "model.json").read_text())
     contents = {name: (folder / name).read_bytes() for name in FILES if name != "SHA256SUMS"}
@@ -124,7 +138,7 @@ def test_another_schema_version_is_refused_even_with_right_sums(folder, version)
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     (folder / "SHA256SUMS").write_bytes(artifacts._checksums(contents))
-    with pytest.raises(ValueError, match=rf"has schema version {version}, this fairdp reads 1"):
+    with pytest.raises(ValueError, match=rf"has schema version {version}, this fairdp reads 2; "):
         read_model(folder)
 
 

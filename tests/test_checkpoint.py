@@ -16,7 +16,8 @@ import torch
 from fairdp import FairDPClassifier
 from fairdp.checkpoint import read_checkpoint
 from fairdp.data.grouped import GroupedData
-from fairdp.fitting import Progress
+from fairdp.fitting import Generators, Progress
+from fairdp.runs import Looks, RunSettings, hold_out
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
@@ -45,6 +46,11 @@ def run(path=None, *, data=None, resume=False, observe=lambda step, n_steps: Non
     return FairDPClassifier(**{**SETTINGS, **settings}).fit_grouped(data or people(), progress=progress)
 
 
+@functools.cache
+def uninterrupted(**settings):
+    return run(**settings)
+
+
 def interrupted(path, step=11, **settings):
     with pytest.raises(Killed):
         run(path, observe=killed_at(step), **settings)
@@ -59,18 +65,19 @@ def params(model):
 def test_a_killed_run_continues_to_the_same_parameters_bit_by_bit(tmp_path, optimizer, step):
     path = tmp_path / "c"
     settings = {"optimizer": optimizer, "momentum": 0.5 if optimizer == "sgd" else 0.0}
-    whole = run(**settings)
+    whole = uninterrupted(**settings)
     interrupted(path, step, **settings)
     resumed = run(path, resume=True, **settings)
     assert torch.equal(params(resumed), params(whole))
     assert resumed.privacy_ == whole.privacy_
+    assert resumed.certificate_ == whole.certificate_
 
 
 def test_that_check_notices_a_state_that_was_not_restored(tmp_path, monkeypatch):
     """Without the optimiser's moments, or with a fresh noise generator, the end is another one."""
     from fairdp import fitting
 
-    whole = run()
+    whole = uninterrupted()
     original = fitting.read_checkpoint
     fresh = np.random.default_rng(9).bit_generator.state
     changes = (
@@ -86,12 +93,46 @@ def test_that_check_notices_a_state_that_was_not_restored(tmp_path, monkeypatch)
         monkeypatch.undo()
 
 
+def test_a_resumed_run_holds_out_the_records_that_it_held_out_before(tmp_path, monkeypatch):
+    """Without a seed the key of the coins is in the checkpoint alone; with another one it is another run."""
+    from fairdp import fitting
+
+    original, parts = fitting.read_checkpoint, []
+    progress = Progress(seconds_between_checkpoints=0.0, checkpoint=tmp_path / "c")
+    note = {"observe_parts": lambda train, held_out: parts.append((train.X, held_out.X)), "observe": killed_at(11)}
+    for resume in (False, True):
+        with pytest.raises(Killed):
+            FairDPClassifier(**{**SETTINGS, "random_state": None}).fit_grouped(
+                people(), progress=replace(progress, resume=resume, **note)
+            )
+        note["observe"] = killed_at(12)
+    for before, after in zip(*parts, strict=True):
+        np.testing.assert_array_equal(before, after)
+    monkeypatch.setattr(fitting, "read_checkpoint", lambda path: replace(original(path), run_key=bytes(32)))
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(tmp_path / "c", resume=True, random_state=None)
+
+
 def test_a_resumed_run_takes_only_the_steps_that_are_left(tmp_path):
     """Steps are what was accounted for: 11 before the kill and 9 after it, never more."""
     path, steps = tmp_path / "c", []
     interrupted(path, 12)
     run(path, resume=True, observe=lambda step, n_steps: steps.append((step, n_steps)))
     assert steps == [(step, 20) for step in range(12, 21)]
+
+
+def test_a_look_that_was_due_is_taken_after_a_kill(tmp_path, monkeypatch):
+    """The bound is met at the first look; killed just before it, the run ends there all the same."""
+    settings = {"require_tau": 0.999, "n_looks": 2, "certify_metrics": ("demographic_parity",)}
+    whole = uninterrupted(**settings)
+    assert whole.certificate_.about["look"] == 1
+    monkeypatch.setattr(Looks, "enough", lambda looks, step: killed_at(10)(step, 20))
+    with pytest.raises(Killed):
+        run(tmp_path / "c", **settings)
+    monkeypatch.undo()
+    resumed = run(tmp_path / "c", resume=True, **settings)
+    assert resumed.certificate_ == whole.certificate_
+    assert torch.equal(params(resumed), params(whole))
 
 
 def test_without_a_seed_the_checkpoint_carries_the_generators(tmp_path):
@@ -129,6 +170,13 @@ def test_a_checkpoint_is_for_its_owner_and_is_no_pickle(tmp_path):
     assert path.read_bytes()[8:9] == b"{"
 
 
+def without_a_held_out_record():
+    """The noise on counts may not meet other counts, or their difference would be seen without any."""
+    settings = RunSettings.of(**FairDPClassifier(**SETTINGS).get_params(deep=False))
+    held_out = hold_out(settings, people(), Generators.of(0), None).held_out.X[0]
+    return people().take(np.flatnonzero((held_out != people().X).any(1)))
+
+
 OTHER = GroupedData(people().X + 1e-6, people().y, people().groups, people().group_names)
 
 
@@ -139,6 +187,11 @@ OTHER = GroupedData(people().X + 1e-6, people().y, people().groups, people().gro
         {"data": GroupedData(people().X, 1 - people().y, people().groups, people().group_names)},
         {"data": GroupedData(people().X, people().y, 1 - people().groups, people().group_names)},
         {"data": people().take(np.arange(399))},
+        {"data": without_a_held_out_record()},
+        {"confidence": 0.9},
+        {"require_tau": 0.5},
+        {"target_tau": 0.5},
+        {"predictor": "gibbs"},
         {"epsilon": 3.0},
         {"n_steps": 40},
         {"method": "dpsgd"},
@@ -179,7 +232,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
     interrupted(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"has format 99, this version reads 2\.$"):
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 3\.$"):
         run(path, resume=True)
 
 
@@ -225,8 +278,9 @@ def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
     assert 0 < read_checkpoint(checkpoint).step < N_STEPS
     finish(start("--seed", 1, "--checkpoint", checkpoint, "--resume", "--out", tmp_path / "b"))
     finish(whole)
-    resumed, expected = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("b", "whole"))
-    assert resumed == expected
+    for name in ("model.safetensors", "privacy.json", "certificate.json"):
+        resumed, expected = ((tmp_path / folder / name).read_bytes() for folder in ("b", "whole"))
+        assert resumed == expected, name
     # The model is safe, and the file held the state of the noise generator.
     assert not checkpoint.exists()
 

@@ -29,6 +29,14 @@ def test_python_in_the_readme_runs(
     assert (tmp_path / "model" / "SHA256SUMS").is_file()
 
 
+def test_no_realised_model_of_the_counter_example_is_called_fair(capsys: pytest.CaptureFixture) -> None:
+    (block,) = blocks(ROOT / "docs" / "certificate.md", "python")
+    exec(compile(block, "certificate.md", "exec"), {})
+    taus = [float(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(taus) == 4
+    assert min(taus) > 0.99
+
+
 def test_schema_in_the_docs_is_one(tmp_path: Path) -> None:
     (block,) = blocks(ROOT / "docs" / "schema.md", "yaml")
     path = tmp_path / "loans.yaml"

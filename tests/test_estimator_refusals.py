@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from estimator_cases import SHORT, auc_of, fitted, people, private_dataset_auc
+from estimator_cases import CERTIFIED, SHORT, auc_of, fitted, people, private_dataset_auc
 from fairdp import FairDPClassifier, load_dataset
 
 
@@ -67,6 +67,10 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^group 'x' has 5 records.*use sample_rate of at least 0\.2"):
             fitted(data=(X, y, sex), sample_rate=0.1)
         assert fitted(data=(X, y, sex), sample_rate=0.2).group_names_ == ("f", "m", "x")
+        # Four of the five are expected to be trained on when a fifth is held out.
+        with pytest.raises(ValueError, match=r"^group 'x' .*use sample_rate of at least 0\.25"):
+            fitted(data=(X, y, sex), sample_rate=0.2, **CERTIFIED)
+        assert fitted(data=(X, y, sex), sample_rate=0.25, **CERTIFIED).group_names_ == ("f", "m", "x")
 
     def test_missing_groups_and_wrong_lengths(self):
         sex = people()[2].astype(object)
@@ -115,11 +119,20 @@ class TestSaving:
 
     @pytest.mark.parametrize(
         "parameters",
-        [{}, {"model": "logistic"}, {"hidden": (8, 4), "normalize_embedding": True}, {"epsilon": math.inf}],
+        [
+            {},
+            {"certify_fraction": 0.0},
+            {"model": "logistic"},
+            {"hidden": (8, 4), "normalize_embedding": True},
+            {"epsilon": math.inf},
+            {"certify_metrics": ("demographic_parity",), "require_tau": 0.3, "n_looks": 2},
+            {"predictor": "gibbs"},
+            {"predictor": "smoothed", "target_tau": 0.1},
+        ],
         ids=str,
     )
     def test_a_saved_model_gives_the_same_scores_and_the_same_record(self, tmp_path, parameters):
-        model = fitted(**parameters)
+        model = fitted(**{**CERTIFIED, **parameters})
         model.save(tmp_path / "model")
         loaded = FairDPClassifier.load(tmp_path / "model")
         X = people()[0]
@@ -127,6 +140,8 @@ class TestSaving:
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
         assert loaded.privacy_ == model.privacy_
         assert loaded.certificate_ == model.certificate_
+        assert loaded.certificate_statement() == model.certificate_statement()
+        assert loaded.predictor_ == model.predictor_
         assert loaded.group_names_ == model.group_names_
         expected = {**model.get_params(), "random_state": None}
         assert loaded.get_params() == expected
@@ -139,7 +154,7 @@ class TestSaving:
 
     def test_the_seed_is_not_saved(self, tmp_path):
         """Whoever knows the seed can subtract the noise."""
-        fitted(random_state=987654321).save(tmp_path / "model")
+        fitted(random_state=987654321, **CERTIFIED).save(tmp_path / "model")
         for path in (tmp_path / "model").iterdir():
             assert b"987654321" not in path.read_bytes()
 
@@ -182,7 +197,7 @@ class TestRealData:
         data = load_dataset("adult")
         means = {}
         for kind in ("average", "per_group"):
-            settings = {"epsilon": 0.5, "n_steps": 500, "noise_allocation": kind}
+            settings = {"epsilon": 0.5, "n_steps": 500, "noise_allocation": kind, "certify_fraction": 0.0}
             models = [FairDPClassifier(**settings, random_state=seed).fit_grouped(data.train) for seed in range(5)]
             means[kind] = np.mean([auc_of(model, data.test.X, data.test.y) for model in models])
         assert means["average"] >= means["per_group"] - 0.01

@@ -6,17 +6,24 @@ import numpy as np
 import pytest
 from torch import nn
 
-from estimator_cases import PRIVATE, SHORT, fitted, people, scores_of
+from estimator_cases import CERTIFIED, PRIVATE, SHORT, fitted, people, scores_of
 from fairdp import FairDPClassifier
+
+
+def noise_std(spent, sizes):
+    """σ C √(Σ (α / (q n_k))²) for two groups of these sizes, with α = 1/2 and C = 1."""
+    return spent.noise_multiplier * math.hypot(*(0.5 / (spent.sample_rate * size) for size in sizes))
 
 
 class TestPrivacy:
     @pytest.mark.parametrize("method", PRIVATE)
     @pytest.mark.parametrize("epsilon", [0.5, 2.0])
     def test_the_budget_is_used_and_not_exceeded(self, method, epsilon):
-        spent = fitted(method=method, epsilon=epsilon).privacy_
+        spent = fitted(method=method, epsilon=epsilon, **CERTIFIED).privacy_
         assert 0.95 * epsilon <= spent.epsilon <= epsilon
         assert spent.epsilon == max(spent.epsilon_by_group.values())
+        # A record is trained on or certified on, so it spends the larger of the two: here they are the same.
+        assert spent.certify_epsilons == spent.epsilon_by_group
         assert spent.delta == 1e-5
         assert spent.n_steps == 20
 
@@ -42,29 +49,52 @@ class TestPrivacy:
         assert average.noise_std < per_group.noise_std
 
     def test_private_group_sizes_are_noisy_and_paid_for(self):
-        spent = fitted(group_sizes="private").privacy_
+        model = fitted(group_sizes="private", **CERTIFIED)
+        spent = model.privacy_
         assert spent.counts_epsilon == pytest.approx(0.05 * 2)
         assert 0.95 * 2 <= spent.epsilon <= 2
         assert spent.group_sizes == "private"
-        assert "noisy counts" in fitted(group_sizes="private").privacy_statement()
+        assert "noisy counts" in model.privacy_statement()
+        # The sizes are counted over both parts, so that a certification record pays for them too.
+        assert max(spent.certify_epsilons.values()) == pytest.approx(spent.epsilon - spent.counts_epsilon)
         # noise_std = σ C √(Σ (α / (q n_k))²) shows the sizes that were planned with: not the real ones.
-        real = spent.noise_multiplier * math.hypot(0.5 / (0.2 * 200), 0.5 / (0.2 * 400))
-        assert not math.isclose(spent.noise_std, real, rel_tol=1e-6)
+        assert not math.isclose(spent.noise_std, noise_std(spent, (160, 320)), rel_tol=1e-6)
 
-    def test_public_group_sizes_are_the_real_ones(self):
-        spent = fitted().privacy_
-        real = spent.noise_multiplier * math.hypot(0.5 / (0.2 * 200), 0.5 / (0.2 * 400))
-        assert math.isclose(spent.noise_std, real, rel_tol=1e-9)
+    @pytest.mark.parametrize("fraction", [0.0, 0.2])
+    def test_public_group_sizes_are_the_real_ones(self, fraction):
+        """Expected sizes after the coins: how many records were held out in truth is nobody's business."""
+        spent = fitted(certify_fraction=fraction).privacy_
+        sizes = ((1 - fraction) * 200, (1 - fraction) * 400)
+        assert math.isclose(spent.noise_std, noise_std(spent, sizes), rel_tol=1e-9)
 
     def test_the_head_obeys_its_bound(self):
         norms = fitted(weight_bound=0.25).score_model_.heads.norm(dim=1)
         assert norms.max() <= 0.25 + 1e-5
         assert fitted(weight_bound=100.0).score_model_.heads.norm(dim=1).max() > 0.25
 
-    def test_there_is_no_certificate_without_records_for_it(self):
-        certificate = fitted().certificate_
-        assert certificate["certified"] is False
-        assert certificate["reason"]
+    @pytest.mark.parametrize(
+        ("parameters", "reason"),
+        [
+            ({"certify_fraction": 0.0}, "no records were held out"),
+            ({"epsilon": math.inf, **CERTIFIED}, "epsilon=inf asks for no noise"),
+            ({"sex": np.zeros(600), **CERTIFIED}, "there is only one group"),
+        ],
+        ids=["no records", "no noise", "one group"],
+    )
+    def test_there_is_no_certificate_without_records_for_it(self, parameters, reason):
+        model = fitted(**parameters)
+        assert model.certificate_["certified"] is False
+        assert reason in model.certificate_["reason"]
+        assert reason in model.certificate_statement()
+        assert (model.n_train_, model.n_certify_) == (600, 0)
+
+    def test_with_records_for_it_there_is_one(self):
+        model = fitted(**CERTIFIED)
+        assert model.certificate_["certified"] is True
+        assert model.certificate_statement().startswith("With confidence 95 %")
+        assert "was not trained on but counted with noise" in model.privacy_statement()
+        assert model.n_train_ + model.n_certify_ == 600
+        assert model.n_certify_ > 0
 
 
 class TestModels:

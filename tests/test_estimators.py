@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-from estimator_cases import SHORT, auc_of, fitted, people, scores_of
+from estimator_cases import CERTIFIED, SHORT, auc_of, fitted, people, scores_of
 from fairdp import METHODS, FairDPClassifier
 
 
@@ -56,11 +56,12 @@ class TestScikitLearn:
         assert model.get_params() == before
 
     def test_a_fitted_model_can_be_pickled(self):
-        model = fitted()
+        model = fitted(**CERTIFIED)
         copy = pickle.loads(pickle.dumps(model))
         X = people()[0]
         np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
         assert copy.privacy_ == model.privacy_
+        assert copy.certificate_ == model.certificate_
 
     def test_it_works_in_a_grid_search(self):
         X, y, _ = people()
@@ -140,26 +141,32 @@ class TestPrediction:
 class TestRandomness:
     @pytest.mark.parametrize("method", METHODS)
     def test_same_seed_same_scores_other_seed_other_scores(self, method):
-        first, again, other = (scores_of(method=method, random_state=seed) for seed in (3, 3, 4))
-        np.testing.assert_array_equal(first, again)
-        assert not np.array_equal(first, other)
+        X = people()[0]
+        first, again, other = (fitted(method=method, random_state=seed, **CERTIFIED) for seed in (3, 3, 4))
+        np.testing.assert_array_equal(first.decision_function(X), again.decision_function(X))
+        assert first.certificate_ == again.certificate_
+        assert not np.array_equal(first.decision_function(X), other.decision_function(X))
+        assert first.certificate_.counts != other.certificate_.counts
 
     def test_without_a_seed_every_fit_is_different_and_says_so(self):
-        assert not np.array_equal(scores_of(random_state=None), scores_of(random_state=None))
-        assert not fitted(random_state=None).privacy_.noise_seeded
-        assert fitted(random_state=0).privacy_.noise_seeded
-        assert "seed is secret" in fitted(random_state=0).privacy_statement()
-        assert "seed is secret" not in fitted(random_state=None).privacy_statement()
+        X = people()[0]
+        free, freely, seeded = (fitted(random_state=seed, **CERTIFIED) for seed in (None, None, 0))
+        assert not np.array_equal(free.decision_function(X), freely.decision_function(X))
+        assert free.certificate_.counts != freely.certificate_.counts
+        assert not free.privacy_.noise_seeded
+        assert seeded.privacy_.noise_seeded
+        assert "seed is secret" in seeded.privacy_statement()
+        assert "seed is secret" not in free.privacy_statement()
 
     def test_global_generators_are_neither_used_nor_moved(self):
         import torch
 
         torch.manual_seed(1)
-        first, following = scores_of(), torch.rand(3)
+        first, following = scores_of(**CERTIFIED), torch.rand(3)
         torch.manual_seed(1)
         expected = torch.rand(3)
         assert torch.equal(following, expected)
-        np.testing.assert_array_equal(first, scores_of())
+        np.testing.assert_array_equal(first, scores_of(**CERTIFIED))
 
     def test_a_random_state_object_is_a_seed(self):
         first, again = (scores_of(random_state=np.random.RandomState(5)) for _ in range(2))

@@ -1,23 +1,16 @@
 """The parts of a run: generators, planning sizes, checks of groups, starting models."""
 
 import math
-import secrets
 
 import numpy as np
 import pytest
 import torch
 
 from fairdp.config import ModelConfig, check_groups
-from fairdp.data.grouped import GroupedData
-from fairdp.fitting import Generators, Progress, build_model, planning_sizes, resumed_checkpoint
+from fairdp.fitting import Generators, Progress, build_model, noisy_sizes, resumed_checkpoint
 from statistical import assert_plausible
 
-DATA = GroupedData(
-    np.zeros((300, 2), dtype=np.float32),
-    np.arange(300) % 2,
-    np.repeat([0, 1], [100, 200]),
-    ("f", "m"),
-)
+SIZES = np.array([100, 200])
 
 
 def test_a_seed_gives_independent_streams_that_can_be_repeated():
@@ -25,7 +18,11 @@ def test_a_seed_gives_independent_streams_that_can_be_repeated():
     draws = [g.random(4).tolist() for g in (first.sampling, first.noise, first.start)]
     assert draws == [g.random(4).tolist() for g in (again.sampling, again.noise, again.start)]
     assert len({tuple(draw) for draw in draws}) == 3
-    assert [first.count_noise(1000) for _ in range(5)] == [again.count_noise(1000) for _ in range(5)]
+    below = [[g.below("look 1")(1000) for _ in range(2)] for g in (first, again)]
+    assert below[0] == below[1]
+    keys = [first.key("a"), first.key("b")]
+    assert keys == [again.key("a"), again.key("b")]
+    assert len({*keys, Generators.of(4).key("a")}) == 3
     assert first.seeded
 
 
@@ -34,13 +31,14 @@ def test_without_a_seed_the_operating_system_is_asked():
     assert not first.seeded
     assert first.noise.random() != again.noise.random()
     assert first.sampling.random() != again.sampling.random()
-    assert first.count_noise is secrets.randbelow
+    assert first.run_key != again.run_key
+    assert len(first.run_key) == 32
 
 
 def test_public_sizes_are_exact_and_free():
     never = pytest.fail
-    assert planning_sizes(DATA, private=False, epsilon=1.0, count_noise=never) == ((100.0, 200.0), 0.0)
-    assert planning_sizes(DATA, private=True, epsilon=math.inf, count_noise=never) == ((100.0, 200.0), 0.0)
+    assert noisy_sizes(SIZES, private=False, epsilon=1.0, count_noise=never) == ((100.0, 200.0), 0.0)
+    assert noisy_sizes(SIZES, private=True, epsilon=math.inf, count_noise=never) == ((100.0, 200.0), 0.0)
 
 
 def test_private_sizes_are_noisy_at_their_price():
@@ -50,7 +48,7 @@ def test_private_sizes_are_noisy_at_their_price():
     rng = np.random.default_rng(0)
     sizes = []
     for _ in range(300):
-        planned, cost = planning_sizes(DATA, private=True, epsilon=4.0, count_noise=lambda n: int(rng.integers(n)))
+        planned, cost = noisy_sizes(SIZES, private=True, epsilon=4.0, count_noise=lambda n: int(rng.integers(n)))
         assert cost == pytest.approx(0.2)
         sizes.append(planned)
     errors = np.abs(np.array(sizes) - [100, 200])
@@ -62,10 +60,9 @@ def test_private_sizes_are_noisy_at_their_price():
 
 
 def test_private_sizes_stay_at_least_one():
-    tiny = GroupedData(DATA.X[:2], DATA.y[:2], np.array([0, 1]), ("f", "m"))
     rng = np.random.default_rng(0)
     for _ in range(50):
-        sizes, _ = planning_sizes(tiny, private=True, epsilon=0.5, count_noise=lambda n: int(rng.integers(n)))
+        sizes, _ = noisy_sizes(np.array([1, 1]), private=True, epsilon=0.5, count_noise=lambda n: int(rng.integers(n)))
         assert min(sizes) >= 1
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fairdp.planning import plan_report
+from fairdp.planning import CertificatePlan, plan_report
 
 DEFAULTS = {
     "group_sizes": (10771, 21790),
@@ -24,36 +24,56 @@ def plan_of(**changes):
     return plan_report(**{**DEFAULTS, **changes})
 
 
-def test_the_plan_of_adult():
-    report = plan_of()
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_the_plan_of_adult(fraction):
+    report = plan_of(certificate=CertificatePlan(fraction=fraction))
     privacy = report["privacy"]
-    assert report["expected_batch_sizes"] == pytest.approx([107.71, 217.90])
+    batches = [(1 - fraction) * 107.71, (1 - fraction) * 217.90]
+    assert report["group_sizes"] == [10771, 21790]
+    assert report["expected_batch_sizes"] == pytest.approx(batches)
     # α_k C / m_k with α = 1/2, C = 1.
-    assert report["sensitivities"] == pytest.approx([0.5 / 107.71, 0.5 / 217.90])
+    assert report["sensitivities"] == pytest.approx([0.5 / batches[0], 0.5 / batches[1]])
     assert 0.95 <= privacy["epsilon"] <= 1
     assert privacy["epsilon_by_group"].keys() == {"group 0", "group 1"}
     # Independent noise on both groups: σ C √(Σ (α/m)²).
-    expected = privacy["noise_multiplier"] * math.hypot(0.5 / 107.71, 0.5 / 217.90)
+    expected = privacy["noise_multiplier"] * math.hypot(0.5 / batches[0], 0.5 / batches[1])
     assert privacy["noise_std"] == pytest.approx(expected)
 
 
 def test_a_small_group_raises_the_sample_rate():
-    report = plan_of(group_sizes=(160, 5000), n_steps=10)
+    """Of 200 records a fifth is held out, and 16 of the other 160 make a batch."""
+    report = plan_of(group_sizes=(200, 5000), n_steps=10)
     assert report["privacy"]["sample_rate"] == pytest.approx(0.1)
     assert min(report["expected_batch_sizes"]) == pytest.approx(16)
 
 
-def test_a_plan_agrees_with_the_run_it_plans():
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_a_plan_agrees_with_the_run_it_plans(fraction):
     import numpy as np
 
     from fairdp import FairDPClassifier
 
     rng = np.random.default_rng(0)
     X, y, a = rng.random((600, 2)), rng.integers(2, size=600), np.repeat(["f", "m"], [200, 400])
-    model = FairDPClassifier(n_steps=12, sample_rate=0.2).fit(X, y, sensitive_features=a)
-    planned = plan_of(group_sizes=(200, 400), n_steps=12, sample_rate=0.2)["privacy"]
+    settings = {"n_steps": 12, "sample_rate": 0.2}
+    model = FairDPClassifier(**settings, certify_fraction=fraction).fit(X, y, sensitive_features=a)
+    certificate = CertificatePlan(fraction=fraction)
+    planned = plan_of(group_sizes=(200, 400), certificate=certificate, **settings)["privacy"]
     for name in ("epsilon", "epsilon_rdp", "noise_multiplier", "noise_std", "sample_rate", "n_steps", "clip_norm"):
         assert planned[name] == getattr(model.privacy_, name), name
+    assert planned["certify_fraction"] == model.privacy_.certify_fraction
+    assert [*planned["certify_epsilons"].values()] == [*model.privacy_.certify_epsilons.values()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"certificate": CertificatePlan(fraction=0.0)}, {"group_sizes": (600,)}, {"epsilon": math.inf}],
+    ids=["no records", "one group", "no noise"],
+)
+def test_nothing_is_held_out_where_nothing_can_be_certified(changes):
+    report = plan_of(**{"group_sizes": (200, 400), "sample_rate": 0.2, "n_steps": 12, **changes})
+    assert report["certificate"] is None
+    assert report["expected_batch_sizes"] == pytest.approx([0.2 * size for size in report["group_sizes"]])
 
 
 def test_less_budget_needs_more_noise():

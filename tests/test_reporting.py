@@ -42,7 +42,7 @@ def fit_report(**changes):
         "n_test": 300,
         "privacy": PRIVACY,
         "metrics": METRICS,
-        "certificate": {"certified": False, "reason": "nothing was set aside"},
+        "certificate": {"certified": False, "reason": "of rain", "statement": "Not certified, because of rain."},
         "warnings": ["mind the gap"],
         "seconds": {"train": 1.0, "certify": 0.0, "total": 2.0},
         "out": "model",
@@ -63,11 +63,12 @@ def test_a_run_as_json_is_one_object_with_null_for_no_evidence(capsys):
 def test_a_run_as_text_says_the_same_and_warns_on_stderr(capsys):
     print_fit(fit_report(), as_json=False)
     out, err = capsys.readouterr()
-    for words in ("people.csv", "1,200 training records", "0.9877 at delta 1e-05", "0.8123", "no evidence"):
+    for words in ("people.csv", "0.9877 at delta 1e-05", "0.8123", "no evidence"):
         assert words in out
+    assert "1,200 training, 0 certification and 300 test records" in " ".join(out.split())
     assert "f 0.2500, m 0.3500" in out
     assert "The model is private." in out
-    assert "Fairness certificate: none, because nothing was set aside." in out
+    assert "Not certified, because of rain." in out
     assert "Model written to model." in out
     assert err == "warning: mind the gap\n"
 
@@ -106,18 +107,49 @@ def test_an_evaluation_shows_intervals(capsys, as_json):
         assert "outside the privacy guarantee" in out
 
 
-def test_a_plan_as_text(capsys):
-    report = {
+def plan_report(**changes):
+    return {
         "method": "fairdp",
         "group_sizes": [1000, 20000],
         "expected_batch_sizes": [10.0, 200.0],
         "privacy": PRIVACY,
+        "certificate": None,
+        "paper": {"theorem_2_printed": None, "theorem_2_corrected": None, "monte_carlo_error": None},
+        "utility_ceiling": {"input_agnostic_tau": 0.1, "accuracy": 0.775},
+        **changes,
     }
-    print_plan(report, as_json=False)
+
+
+def test_a_plan_as_text(capsys):
+    print_plan(plan_report(), as_json=False)
     out = capsys.readouterr().out
     assert "1,000, 20,000" in out
     assert "10.0, 200.0" in out
     assert "0.01 per coordinate" in out
+    assert "certificate none" in " ".join(out.split())
+    assert "0.7750 under a bound of 0.1 for all inputs" in " ".join(out.split())
+    assert "Theorem" not in out
+
+
+@pytest.mark.parametrize(("fraction", "words"), [(0.35, "0.35 of the records"), (None, "not with these records")])
+def test_a_plan_as_text_says_what_the_certificate_would_be_worth(capsys, fraction, words):
+    certificate = {
+        "fraction": 0.2,
+        "confidence": 0.95,
+        "positive_rate": 0.1,
+        "label_rate": 0.25,
+        "expected_widths": {"demographic_parity": 0.01234, "equal_opportunity": 0.05678},
+        "target_width": 0.03,
+        "fraction_for_target_width": fraction,
+    }
+    paper = {"theorem_2_printed": 0.1234, "theorem_2_corrected": 1.0, "monte_carlo_error": 0.5}
+    print_plan(plan_report(certificate=certificate, paper=paper), as_json=False)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "0.2 of the records, confidence 0.95; 0.1 positive decisions, 0.25 positive labels" in out
+    assert "expected slack, equal opportunity 0.0568 above the observed gap" in out
+    assert "for a slack of 0.03" in out
+    assert words in out
+    assert "0.1234 as printed, 1.0000 corrected; not for this model" in out
 
 
 def test_cards_and_pairs(capsys):

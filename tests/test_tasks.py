@@ -9,46 +9,19 @@ import pandas as pd
 import pytest
 import yaml
 
-from fairdp.tasks import (
-    READ_FROM_TABLE,
-    FitTask,
-    Source,
-    load_records,
-    progress_bar,
-    run_evaluate,
-    run_fit,
-    run_predict,
-)
+from cli_cases import SCHEMA, people
+from fairdp.register import read_register
+from fairdp.tasks.fit import FitTask, run_fit
+from fairdp.tasks.progress import progress_bar
+from fairdp.tasks.records import READ_FROM_TABLE, Source, load_records
+from fairdp.tasks.saved import run_evaluate, run_predict
 
-SCHEMA = {
-    "label": "y",
-    "positive": "yes",
-    "negative": "no",
-    "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
-    "columns": [
-        {"name": "age", "type": "numeric", "low": 18, "high": 90},
-        {"name": "job", "type": "categorical", "categories": ["clerk", "nurse"]},
-    ],
-}
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
-
-
-def table_of(n_rows=600, seed=0) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    age = rng.integers(18, 90, n_rows)
-    return pd.DataFrame(
-        {
-            "age": age,
-            "job": rng.choice(["clerk", "nurse"], n_rows),
-            "sex": rng.choice(["f", "m"], n_rows),
-            "y": np.where(age + rng.normal(0, 10, n_rows) > 54, "yes", "no"),
-        }
-    )
 
 
 @pytest.fixture
 def source(tmp_path):
-    table_of().to_csv(tmp_path / "people.csv", index=False)
+    people().to_csv(tmp_path / "people.csv", index=False)
     return Source(
         table=tmp_path / "people.csv",
         dataset=None,
@@ -95,9 +68,9 @@ def test_with_a_schema_removing_a_row_leaves_the_others_where_they_were(declared
             sorted(map(tuple, np.column_stack([s.X, s.y, s.groups]).tolist())) for s in (records.train, records.test)
         ]
 
-    whole = sides(table_of())
+    whole = sides(people())
     for row in (0, 17, 599):
-        rest = sides(table_of().drop(index=row))
+        rest = sides(people().drop(index=row))
         removed = [list(side) for side in whole]
         for before, after in zip(removed, rest, strict=True):
             for record in after:
@@ -141,6 +114,19 @@ def test_fit_reports_and_saves(source, tmp_path):
     assert READ_FROM_TABLE in report["statement"]
     assert "seed is secret" in report["statement"]
     assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report["privacy"]["epsilon"]
+    saved = json.loads((tmp_path / "model" / "certificate.json").read_text())
+    assert saved["certified"] is report["certificate"]["certified"] is True
+    assert saved["statement"] == report["certificate"]["statement"]
+
+
+def test_the_register_of_a_model_is_beside_it_and_for_its_owner(source, tmp_path):
+    report = run_fit(task_of(source, tmp_path / "model"))
+    path = tmp_path / "model.register"
+    assert path.stat().st_mode & 0o777 == 0o600
+    uses = read_register(path).uses
+    found = {name: len(known) for name, known in uses.items()}
+    assert found == {"training": report["n_train"], "certificate 1": report["n_certify"]}
+    assert min(found.values()) > 0
 
 
 def test_what_can_be_refused_is_refused_before_training(source, tmp_path, monkeypatch):
@@ -170,12 +156,12 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training_by_its_o
 
 def test_the_checkpoint_is_removed_once_the_model_is_safe(source, tmp_path):
     run_fit(replace(task_of(source, tmp_path / "model"), checkpoint=tmp_path / "run.ckpt"))
-    assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
 
 
 def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp_path):
     run_fit(task_of(declared, tmp_path / "model"))
-    rows = table_of(50, seed=1)
+    rows = people(50, seed=1)
     rows[["job", "age"]].to_csv(tmp_path / "new.csv", index=False)
     for name, read in (("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)):
         report = run_predict(tmp_path / "model", tmp_path / "new.csv", tmp_path / name)
@@ -194,7 +180,7 @@ def test_the_positive_label_can_be_chosen(source, tmp_path):
 
 def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
     run_fit(task_of(declared, tmp_path / "model", epsilon=float("inf"), n_steps=200, learning_rate=0.05))
-    table_of(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
+    people(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
     report = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.9, seed=0)
     assert report["n_test"] == 400
     for name, (low, high) in report["intervals"].items():
@@ -219,14 +205,14 @@ def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(declared, tmp_path, dataset, confidence, message):
-    run_fit(task_of(declared, tmp_path / "model"))
+    run_fit(task_of(declared, tmp_path / "model", certify_fraction=0.0))
     with pytest.raises(ValueError, match=message):
         run_evaluate(tmp_path / "model", None, dataset, confidence=confidence, seed=0)
 
 
 def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
     named = replace(source, table=None, dataset="synthetic", label=None, sensitive=())
-    run_fit(task_of(named, tmp_path / "model"))
+    run_fit(task_of(named, tmp_path / "model", certify_fraction=0.0))
     with pytest.raises(ValueError, match=r"does not read tables; use FairDPClassifier\.load in Python\.$"):
         run_predict(tmp_path / "model", source.table, tmp_path / "out.csv")
     report = run_evaluate(tmp_path / "model", None, "synthetic", confidence=0.95, seed=0)
@@ -237,7 +223,7 @@ def test_a_collapsed_model_is_called_one(declared, tmp_path):
     """Labels that hardly vary and that no input explains: the same decision for everybody is the best one."""
     settings = {"epsilon": float("inf"), "n_steps": 200, "learning_rate": 0.05}
     learned = run_fit(task_of(declared, **settings))
-    table_of().assign(y=["no" if row % 40 == 0 else "yes" for row in range(600)]).to_csv(declared.table, index=False)
+    people().assign(y=["no" if row % 40 == 0 else "yes" for row in range(600)]).to_csv(declared.table, index=False)
     collapsed = run_fit(task_of(declared, **settings))
     assert collapsed["metrics"]["positive_rate"] == 1
     assert any("predicts the positive class for nearly everybody" in text for text in collapsed["warnings"])

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from fairdp.files import json_bytes, write_folder
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MARKER = "model.json"
 SUMS = "SHA256SUMS"
+TENSORS = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +29,17 @@ class SavedModel:
 
 
 def write_model(folder: Path, saved: SavedModel) -> None:
-    """Write a model folder whole or not at all."""
+    """Write a model folder whole or not at all; its certificate names the files that it speaks of by their hashes."""
     contents = {
-        "model.safetensors": save({name: tensor.contiguous() for name, tensor in saved.tensors.items()}),
+        TENSORS: _tensor_bytes(saved.tensors),
         MARKER: json_bytes({"schema_version": SCHEMA_VERSION, **saved.model}),
         "privacy.json": json_bytes(saved.privacy),
-        "certificate.json": json_bytes(saved.certificate),
     }
+    files = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    certified = saved.certificate.get("about", {}).get("model_sha256", files[TENSORS])
+    if certified != files[TENSORS]:
+        raise ValueError("the parameters were changed after they were certified; fit the model again.")
+    contents["certificate.json"] = json_bytes({**saved.certificate, "files": files})
     write_folder(folder, {**contents, SUMS: _checksums(contents)}, marker=MARKER)
 
 
@@ -51,11 +56,20 @@ def read_model(folder: Path) -> SavedModel:
             f"{str(folder)!r} has schema version {version}, this fairdp reads {SCHEMA_VERSION}; install a matching one."
         )
     return SavedModel(
-        tensors=load(contents["model.safetensors"]),
+        tensors=load(contents[TENSORS]),
         model=model,
         privacy=documents["privacy.json"],
         certificate=documents["certificate.json"],
     )
+
+
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of tensors as they are saved."""
+    return hashlib.sha256(_tensor_bytes(tensors)).hexdigest()
+
+
+def _tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    return save({name: tensor.contiguous() for name, tensor in tensors.items()})
 
 
 def _checksums(contents: Mapping[str, bytes]) -> bytes:
@@ -72,7 +86,7 @@ def _parsed(folder: Path, name: str, content: bytes) -> dict[str, Any]:
 
 
 def _checked_contents(folder: Path) -> dict[str, bytes]:
-    names = ("model.safetensors", MARKER, "privacy.json", "certificate.json", SUMS)
+    names = (TENSORS, MARKER, "privacy.json", "certificate.json", SUMS)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise ValueError(f"saved model {str(folder)!r} is incomplete: {', '.join(missing)} is missing.")

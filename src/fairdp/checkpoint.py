@@ -6,6 +6,7 @@ its owner only and belongs in the same safe place as the data.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,29 +25,47 @@ from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan
 from fairdp.training.update import FlatOptimizer
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A run in mid-course; ``group_sizes`` are the sizes it was planned with, noisy ones if they are private."""
+    """A run in mid-course.
+
+    ``group_sizes`` are the sizes it was planned with, noisy ones if they are private; ``run_key`` is the secret of the
+    split and of the noise on counts, which must not be drawn twice.
+    """
 
     fingerprint: str
     network: str
     seeded: bool
     group_sizes: tuple[float, ...]
+    run_key: bytes
     step: int
     optimizer: dict[str, Any]
     generators: dict[str, Any]
     tensors: dict[str, Tensor]
 
 
-def fingerprint_of(data: GroupedData, plan: Plan, config: TrainConfig, model: ScoreModel) -> str:
-    """What a run must have in common with its checkpoint: the same records, plan, numbers and network."""
-    about = (plan, config, data.group_names, data.X.shape, model.extractor, model.slices)
+def fingerprint_of(
+    parts: Sequence[GroupedData], plan: Plan, config: TrainConfig, model: ScoreModel, *, fixed: object
+) -> str:
+    """What a run must have in common with its checkpoint: the same records, plan, numbers, network and promises.
+
+    Parameters
+    ----------
+    parts
+        Records to train on and records that are held out: the noise on counts is drawn but once, so it may not meet
+        other records.
+    fixed
+        What else was fixed beforehand, by its ``repr``: what is certified, and how decisions are made.
+    """
+    about = (plan, config, fixed, [part.group_names for part in parts], model.extractor, model.slices)
     digest = hashlib.sha256(repr(about).encode())
-    for array in (data.X, data.y, data.groups):
-        digest.update(np.ascontiguousarray(array).data)
+    for part in parts:
+        digest.update(repr(part.X.shape).encode())
+        for array in (part.X, part.y, part.groups):
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
@@ -75,7 +94,7 @@ def network_digest(model: ScoreModel) -> str:
 
 
 def write_checkpoint(
-    path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...], seeded: bool
+    path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...], run_key: bytes, seeded: bool
 ) -> None:
     """Replace the checkpoint in one step: a kill at any moment leaves the old one or the new one."""
     about = {
@@ -84,6 +103,7 @@ def write_checkpoint(
         "network": network_digest(state.model),
         "seeded": seeded,
         "group_sizes": group_sizes,
+        "run_key": run_key.hex(),
         "step": state.step,
         "optimizer": {
             "kind": state.optimizer.kind,
@@ -116,6 +136,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         network=about["network"],
         seeded=about["seeded"],
         group_sizes=tuple(about["group_sizes"]),
+        run_key=bytes.fromhex(about["run_key"]),
         step=about["step"],
         optimizer=about["optimizer"],
         generators=about["generators"],

@@ -81,21 +81,30 @@ def default_sample_rate(kind: str, smallest_group: float) -> float:
 
 
 def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_rate: float | None) -> None:
-    """Refuse a group that has no record, or that would hardly ever be sampled."""
+    """Refuse a group that has no record, or that would hardly ever be sampled.
+
+    Parameters
+    ----------
+    sizes
+        Training records that are planned with: an expectation, where others are held out.
+    """
     for code, (name, size) in enumerate(zip(group_names, sizes, strict=True)):
-        if size < 1:
+        known = f"{size:.0f} records" if size == int(size) else f"about {size:.1f} training records"
+        if not size:
             raise ValueError(
                 f"sensitive_features names {len(sizes)} groups, but group {code} ({name!r}) has no training record; "
                 "leave it out or merge it with another group."
             )
         if sample_rate is not None and sample_rate * size < 1:
             raise ValueError(
-                f"group {name!r} has {size:.0f} records, fewer than one per batch at sample_rate={sample_rate:g}; "
+                f"group {name!r} has {known}, fewer than one per batch at sample_rate={sample_rate:g}; "
                 f"use sample_rate of at least {1 / size:.2g} or merge the group with another."
+                if size >= 1
+                else f"group {name!r} has {known}; merge it with another group."
             )
         if sample_rate is None and len(sizes) > 1 and size < SMALLEST_BATCH:
             raise ValueError(
-                f"group {name!r} has {size:.0f} records, fewer than one batch ({SMALLEST_BATCH}); "
+                f"group {name!r} has {known}, fewer than one batch ({SMALLEST_BATCH}); "
                 "merge it with another group or set sample_rate."
             )
 

@@ -1,10 +1,8 @@
 """Integer noise for counts, sampled exactly: no floating point between the random bits and the result."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
-# Uniform whole number below its argument: ``secrets.randbelow``, or a seeded generator's for experiments.
-RandBelow = Callable[[int], int]
+from fairdp.keys import RandBelow
 
 
 def discrete_laplace(epsilon: float, rand_below: RandBelow) -> int:

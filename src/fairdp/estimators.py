@@ -1,7 +1,7 @@
 """The scikit-learn classifier: one estimator for every method."""
 
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,30 +10,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairdp import _validate, fitting
-from fairdp.accounting import PrivacyBudget
+from fairdp import fitting
 from fairdp.artifacts import SavedModel, read_model, write_model
-from fairdp.config import (
-    TRAINING_PARAMETERS,
-    ModelConfig,
-    TrainConfig,
-    check_groups,
-    defaults_of,
-    kind_of,
-    plain,
-    train_config,
-)
+from fairdp.certify.certificate import certificate_from
+from fairdp.certify.record import certificate_record, certificate_statement
 from fairdp.data.grouped import GroupedData
-from fairdp.methods import METHODS
-from fairdp.privacy import PrivacySpent, privacy_spent
+from fairdp.labels import binary_codes
+from fairdp.predictors import Predictor
+from fairdp.privacy import PrivacySpent
+from fairdp.runs import RunSettings, fit_run
 from fairdp.saving import describe_model, rebuild_model, restored, storable, tensors_of
 from fairdp.sensitive import groups_of
 from fairdp.training.models import ExtractorBuilder
-
-NOT_CERTIFIED = {"certified": False, "reason": "this version measures the gaps but states no bound on them"}
 
 
 class FairDPClassifier(ClassifierMixin, BaseEstimator):
@@ -63,6 +53,18 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
     group_sizes
         ``"public"``, or ``"private"``: the sizes are counted with noise, for 5 % of epsilon.
+    certify_fraction, confidence
+        Share of the records that is held out for the fairness certificate (0: no certificate), and its confidence.
+    certify_metrics
+        Metrics to certify, out of ``"demographic_parity"``, ``"equal_opportunity"``, ``"equalized_odds"``; None: all.
+    require_tau, n_looks
+        Bound that the certificate should meet, and how often to look for it: more than one look ends training at the
+        first that meets it, and all looks share confidence and epsilon.
+    target_tau
+        Gap to which the decisions are diluted where the certificate alone does not reach it.
+    predictor, smoothing
+        ``"deterministic"``; ``"gibbs"``: a random head for each person; ``"smoothed"``: noise of this deviation on the
+        head for each person. Coins fall the same way for the same person.
     max_physical_batch_size
         Records per forward pass; affects memory, and the result by no more than rounding.
     random_state
@@ -115,6 +117,14 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         n_members: int = 10,
         noise_allocation: str = "per_group",
         group_sizes: str = "public",
+        certify_fraction: float = 0.2,
+        confidence: float = 0.95,
+        certify_metrics: tuple[str, ...] | None = None,
+        require_tau: float | None = None,
+        n_looks: int = 1,
+        target_tau: float | None = None,
+        predictor: str = "deterministic",
+        smoothing: float = 1.0,
         max_physical_batch_size: int = 4096,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
@@ -138,6 +148,14 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         self.n_members = n_members
         self.noise_allocation = noise_allocation
         self.group_sizes = group_sizes
+        self.certify_fraction = certify_fraction
+        self.confidence = confidence
+        self.certify_metrics = certify_metrics
+        self.require_tau = require_tau
+        self.n_looks = n_looks
+        self.target_tau = target_tau
+        self.predictor = predictor
+        self.smoothing = smoothing
         self.max_physical_batch_size = max_physical_batch_size
         self.random_state = random_state
 
@@ -154,17 +172,11 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
             Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
         """
         records, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True)
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
-        if len(classes) > 2:
-            kind = type_of_target(labels)
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        if len(classes) < 2:
-            raise ValueError("Classifier can't train when only one class is present.")
+        classes, codes = binary_codes(labels)
         groups, names = groups_of(sensitive_features, len(codes))
         if sensitive_features is None:
             warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=2)
-        self.fit_grouped(GroupedData(records, codes.astype(np.int64), groups, names))
+        self.fit_grouped(GroupedData(records, codes, groups, names))
         self.classes_ = classes
         return self
 
@@ -181,62 +193,46 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         ``feature_schema`` says how raw tables were encoded; it stays with the model, so that commands can read them.
         """
         # A run that fails leaves no model: never an old statement beside new parameters.
-        for name in ("privacy_", "score_model_", "certificate_"):
+        for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
             self.__dict__.pop(name, None)
-        progress = progress or fitting.Progress()
-        generators = fitting.Generators.of(fitting.seed_of(self.random_state))
-        budget = PrivacyBudget(epsilon=plain(self.epsilon), delta=plain(self.delta))
-        resumed = fitting.resumed_checkpoint(progress)
-        if resumed is not None and resumed.seeded:
-            generators = replace(generators, seeded=True)
-        _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
-        sizes, counts_epsilon = fitting.planning_sizes(
-            data, private=self.group_sizes == "private", epsilon=self.epsilon, count_noise=generators.count_noise
-        )
-        sizes = resumed.group_sizes if resumed else sizes
-        _validate.one_of(METHODS, method=self.method)
-        check_groups(data.group_names, sizes, self.sample_rate)
-        budget.check_for(sum(sizes))
-        shape = data.X.shape[1:]
-        self.model_config_, config = self._model_config(shape), self._train_config(shape, sizes)
-        plan = fitting.plan_run(self.method, config, budget, sizes, counts_epsilon)
-        model = fitting.build_model(self.model_config_, shape, self.module, generators.start)
-        fitting.run(model, data, plan, config, generators, progress, resumed)
-        self.privacy_ = privacy_spent(
-            plan,
-            data.group_names,
-            group_sizes=self.group_sizes,
-            noise_seeded=generators.seeded,
-            public_assumptions=public_assumptions,
-        )
-        self.score_model_ = model
+        settings = RunSettings.of(**self.get_params(deep=False))
+        run = fit_run(settings, data, progress or fitting.Progress(), public_assumptions=public_assumptions)
+        self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
+        self.model_config_, self.score_model_ = run.model_config, run.model
+        self.seconds_ = run.seconds
+        self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
         self.fitted_parameters_ = storable(self.get_params(deep=False))
-        self.certificate_: dict[str, Any] = dict(NOT_CERTIFIED)
         self.feature_schema_ = feature_schema
-        self.group_names_, self.n_features_in_, self.classes_ = data.group_names, shape[0], np.array([0, 1])
+        self.group_names_, self.n_features_in_, self.classes_ = data.group_names, data.X.shape[1], np.array([0, 1])
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores; a record is predicted positive when its score is at least zero. No group is needed."""
+        """Scores; the deterministic predictor is positive where they are at least zero. No group is needed."""
+        return self.scores(self._records(X))
+
+    def _records(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self)
         records = validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False)
         if records.shape[1:] != self.score_model_.shape:
             raise ValueError(
                 f"X has records of shape {records.shape[1:]}, but the model was fitted on {self.score_model_.shape}."
             )
-        return self.scores(records)
+        return records
 
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of records that are already encoded."""
         return self.score_model_.scores(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))).double().numpy()
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The predicted label of each record."""
-        decisions = (self.decision_function(X) >= 0).astype(int)
-        return self.classes_[decisions]
+    def predict(self, X: ArrayLike, *, person_ids: Sequence[Any] | None = None) -> NDArray[Any]:
+        """The predicted label of each record, by the rule that was certified.
+
+        ``person_ids`` tell people apart whose records are equal, for predictors that toss coins.
+        """
+        records = self._records(X)
+        return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
@@ -248,6 +244,11 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.privacy_.statement()
 
+    def certificate_statement(self) -> str:
+        """The fairness certificate in words, with what it does not promise."""
+        check_is_fitted(self)
+        return certificate_statement(self.certificate_)
+
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all."""
         check_is_fitted(self)
@@ -256,13 +257,14 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
             "classes": self.classes_.tolist(),
             "groups": list(self.group_names_),
             "feature_schema": self.feature_schema_,
+            "predictor": self.predictor_.to_dict(),
         }
         described = describe_model(self.model_config_, self.score_model_)
         saved = SavedModel(
             tensors=tensors_of(self.score_model_),
             model={**about, **described},
             privacy=self.privacy_.to_dict(),
-            certificate=self.certificate_,
+            certificate=certificate_record(self.certificate_),
         )
         write_model(Path(folder), saved)
 
@@ -274,24 +276,13 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         estimator.model_config_, estimator.score_model_ = rebuild_model(saved, module)
         estimator.fitted_parameters_ = saved.model["parameters"]
         estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
-        estimator.certificate_, estimator.feature_schema_ = saved.certificate, saved.model["feature_schema"]
+        estimator.certificate_ = certificate_from(saved.certificate)
+        estimator.predictor_ = Predictor(**saved.model["predictor"])
+        estimator.feature_schema_ = saved.model["feature_schema"]
         estimator.classes_ = np.array(saved.model["classes"])
         estimator.group_names_ = tuple(saved.model["groups"])
         estimator.n_features_in_ = estimator.score_model_.shape[0]
         return estimator
-
-    def _model_config(self, shape: tuple[int, ...]) -> ModelConfig:
-        kind = kind_of(self.model, self.module, shape)
-        return ModelConfig(
-            kind=kind,
-            hidden=self.hidden,
-            activation=self.activation or defaults_of(kind).activation,
-            normalize_embedding=self.normalize_embedding,
-        )
-
-    def _train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
-        chosen = {name: plain(getattr(self, name)) for name in TRAINING_PARAMETERS}
-        return train_config(kind_of(self.model, self.module, shape), min(sizes), **chosen)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from fairdp.accounting import PrivacyBudget
 from fairdp.checkpoint import Checkpoint, check_new, fingerprint_of, read_checkpoint, restore, write_checkpoint
 from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.discrete import RandBelow, discrete_laplace
+from fairdp.discrete import discrete_laplace
+from fairdp.keys import KEY_BYTES, RandBelow, derived_key, keyed_below
 from fairdp.methods import METHODS
 from fairdp.training.loop import TrainingState, train
 from fairdp.training.models import ExtractorBuilder, ScoreModel, cnn, logistic, mlp
@@ -33,21 +35,32 @@ _WORTH_SHARING = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Generators:
-    """Sources of chance of a run, from the operating system or, for experiments, from a seed."""
+    """Sources of chance of a run, from the operating system or, for experiments, from a seed.
+
+    ``run_key`` is the secret of everything that is drawn besides sampling, training noise and the start: the split, the
+    noise on counts, the coins.
+    """
 
     sampling: np.random.Generator
     noise: np.random.Generator
     start: np.random.Generator
-    count_noise: RandBelow
+    run_key: bytes
     seeded: bool
 
     @classmethod
     def of(cls, seed: int | None) -> "Generators":
-        """Independent streams; without a seed each starts from 128 bits of the operating system's entropy."""
-        sampling, noise, start, counts = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
-        seeded = seed is not None
-        count_noise = (lambda below: int(counts.integers(below))) if seeded else secrets.randbelow
-        return cls(sampling=sampling, noise=noise, start=start, count_noise=count_noise, seeded=seeded)
+        """Independent streams; without a seed each starts from the operating system's entropy."""
+        sampling, noise, start, keys = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+        key = secrets.token_bytes(KEY_BYTES) if seed is None else keys.bytes(KEY_BYTES)
+        return cls(sampling=sampling, noise=noise, start=start, run_key=key, seeded=seed is not None)
+
+    def below(self, purpose: str) -> RandBelow:
+        """Whole numbers for one purpose, the same whenever this run asks for them."""
+        return keyed_below(self.run_key, purpose)
+
+    def key(self, purpose: str) -> bytes:
+        """A key of 128 bits for one purpose."""
+        return derived_key(self.run_key, purpose)
 
 
 def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:
@@ -64,23 +77,23 @@ def seed_of(random_state: int | np.random.RandomState | np.random.Generator | No
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Who is told of each step, and where checkpoints go."""
+    """Who is told of each step and of the records that are trained on and held out, and where checkpoints go."""
 
     observe: Callable[[int, int], None] = lambda step, n_steps: None
+    observe_parts: Callable[[GroupedData, GroupedData], None] = lambda train, held_out: None
     checkpoint: Path | None = None
     resume: bool = False
     seconds_between_checkpoints: float = 1.0
 
 
-def planning_sizes(
-    data: GroupedData, *, private: bool, epsilon: float, count_noise: RandBelow
+def noisy_sizes(
+    sizes: NDArray[np.int64], *, private: bool, epsilon: float, count_noise: RandBelow
 ) -> tuple[tuple[float, ...], float]:
     """Group sizes to plan with and the pure epsilon they cost: the real ones for free, or noisy ones."""
-    sizes = tuple(float(size) for size in data.group_sizes)
     if not private or np.isinf(epsilon):
-        return sizes, 0.0
+        return tuple(float(size) for size in sizes), 0.0
     share = COUNTS_SHARE * epsilon
-    return tuple(max(1.0, size + discrete_laplace(share, count_noise)) for size in sizes), share
+    return tuple(max(1.0, float(size) + discrete_laplace(share, count_noise)) for size in sizes), share
 
 
 def build_model(
@@ -127,34 +140,60 @@ def run(
     generators: Generators,
     progress: Progress,
     resumed: Checkpoint | None,
+    *,
+    held_out: GroupedData | None = None,
+    fixed: object = None,
+    look: Callable[[int], bool] = lambda step: False,
 ) -> None:
-    """Train the model in place, from its start or from a checkpoint, writing checkpoints on the way."""
+    """Train the model in place, from its start or from a checkpoint, until the end or until a look says enough.
+
+    A checkpoint continues only with the same held-out records and with what else was fixed beforehand.
+    """
     kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
-    fingerprint = fingerprint_of(data, plan, config, model) if progress.checkpoint else ""
+    parts = [data] if held_out is None else [data, held_out]
+    writer = _CheckpointWriter(progress, plan, generators)
+    if progress.checkpoint:
+        writer.fingerprint = fingerprint_of(parts, plan, config, model, fixed=fixed)
     if resumed is not None:
-        restore(resumed, state, fingerprint=fingerprint)
-    written = -math.inf
+        restore(resumed, state, fingerprint=writer.fingerprint)
+        # The run may have been stopped between a checkpoint and the look that was due.
+        if state.step < plan.n_steps and look(state.step):
+            return
 
-    def after(state: TrainingState) -> None:
-        nonlocal written
+    def after(state: TrainingState) -> bool:
         progress.observe(state.step, plan.n_steps)
-        # After the first step, the last, and at least this often in between: little is lost by an interruption.
-        due = time.monotonic() - written >= progress.seconds_between_checkpoints or state.step == plan.n_steps
-        if progress.checkpoint and due:
-            written = time.monotonic()
-            write_checkpoint(
-                progress.checkpoint,
-                state,
-                fingerprint=fingerprint,
-                group_sizes=plan.recipe.group_sizes,
-                seeded=generators.seeded,
-            )
+        writer.write_if_due(state)
+        return look(state.step)
 
     with torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
         train(state, data, plan, config, after)
     if model.has_changed_itself():
         raise ValueError("the module changed its own buffers in training, so it remembers private records; use none.")
+
+
+class _CheckpointWriter:
+    """Writes after the first step, the last, and at least this often in between: little is lost by an interruption."""
+
+    def __init__(self, progress: Progress, plan: Plan, generators: Generators) -> None:
+        self.progress, self.plan, self.generators = progress, plan, generators
+        self.fingerprint = ""
+        self._written = -math.inf
+
+    def write_if_due(self, state: TrainingState) -> None:
+        since = time.monotonic() - self._written
+        due = since >= self.progress.seconds_between_checkpoints or state.step == self.plan.n_steps
+        if self.progress.checkpoint is None or not due:
+            return
+        self._written = time.monotonic()
+        write_checkpoint(
+            self.progress.checkpoint,
+            state,
+            fingerprint=self.fingerprint,
+            group_sizes=self.plan.recipe.group_sizes,
+            run_key=self.generators.run_key,
+            seeded=self.generators.seeded,
+        )
 
 
 @contextmanager

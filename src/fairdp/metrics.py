@@ -68,12 +68,19 @@ def evaluate_decisions(
     scores: NDArray[np.float64],
     groups: NDArray[np.int64],
     group_names: tuple[str, ...],
+    *,
+    decisions: NDArray[np.int64] | None = None,
 ) -> dict[str, object]:
-    """All metrics of the decisions 1[score ≥ 0], under the names users see; NaN where there is no evidence."""
-    counts = decision_counts(y_true, (scores >= 0).astype(np.int64), groups, len(group_names))
+    """All metrics of decisions, by default 1[score ≥ 0], under the names users see; NaN where there is no evidence."""
+    decisions = (scores >= 0).astype(np.int64) if decisions is None else decisions
+    counts = decision_counts(y_true, decisions, groups, len(group_names))
+    return {"auc": area_under_roc(y_true, scores)[0], **metrics_of_counts(counts, group_names)}
+
+
+def metrics_of_counts(counts: NDArray[np.float64] | Counts, group_names: tuple[str, ...]) -> dict[str, object]:
+    """All metrics that follow from counts per group, label and decision."""
     positive = group_rates(counts).positive
     return {
-        "auc": area_under_roc(y_true, scores)[0],
         "accuracy": float(_accuracy(counts)),
         "majority_accuracy": float(counts.sum((0, 2)).max() / counts.sum()),
         "positive_rate": float(counts[..., 1].sum() / counts.sum()),
@@ -102,13 +109,15 @@ def confidence_intervals(
     confidence: float,
     rng: np.random.Generator,
     n_draws: int = 4000,
+    decisions: NDArray[np.int64] | None = None,
 ) -> dict[str, tuple[float, float]]:
     """Percentile-bootstrap intervals of the count metrics and DeLong's interval of the AUC; NaN without evidence.
 
     Resampling records resamples the cells of the counts as one multinomial, so no record is ever copied. The largest
     gap of a resample is biased upwards, so gaps are bounded through the signed differences of pairs of groups.
     """
-    counts = decision_counts(y_true, (scores >= 0).astype(np.int64), groups, n_groups)
+    decisions = (scores >= 0).astype(np.int64) if decisions is None else decisions
+    counts = decision_counts(y_true, decisions, groups, n_groups)
     total = int(counts.sum())
     draws = rng.multinomial(total, counts.ravel() / total, size=n_draws).reshape(n_draws, *counts.shape)
     tail, rates = (1 - confidence) / 2, group_rates(draws)

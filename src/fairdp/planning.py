@@ -1,13 +1,56 @@
-"""What a run would cost, from public numbers alone."""
+"""What a run would cost and what its certificate would be worth, from public numbers alone."""
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
-from fairdp.config import check_groups, train_config
+from fairdp.certify.gaussian import utility_ceiling
+from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem_2_printed
+from fairdp.certify.registration import METRICS, Registration
+from fairdp.certify.widths import expected_widths, fraction_for_width
+from fairdp.config import TrainConfig, check_groups, train_config
 from fairdp.methods import METHODS
-from fairdp.privacy import privacy_spent
-from fairdp.training.recipe import make_plan
+from fairdp.privacy import PrivacySpent, privacy_spent
+from fairdp.training.recipe import Plan, make_plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificatePlan:
+    """What is expected of a certificate: guesses of rates, which only its width depends on.
+
+    Parameters
+    ----------
+    fraction
+        Share of the records that is held out.
+    positive_rate, label_rate
+        Expected share of positive decisions and of positive labels.
+    target_width
+        Slack that is hoped for; None asks nothing.
+    input_agnostic_tau
+        A bound over all inputs whose price in accuracy is asked for.
+    """
+
+    fraction: float = 0.2
+    confidence: float = 0.95
+    metrics: tuple[str, ...] = METRICS
+    positive_rate: float = 0.1
+    label_rate: float = 0.25
+    target_width: float | None = None
+    input_agnostic_tau: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fraction < 1:
+            raise ValueError(f"certify_fraction must be in [0, 1), got {self.fraction!r}.")
+        _validate.in_unit_interval(
+            positive_rate=self.positive_rate,
+            label_rate=self.label_rate,
+            input_agnostic_tau=self.input_agnostic_tau,
+        )
+        Registration(confidence=self.confidence, metrics=self.metrics)
+        if self.target_width is not None:
+            _validate.positive(target_width=self.target_width)
 
 
 def plan_report(
@@ -16,39 +59,83 @@ def plan_report(
     method: str,
     epsilon: float,
     delta: float,
-    sample_rate: float | None,
-    n_steps: int | None,
-    clip_norm: float | None,
-    weight_bound: float,
-    n_members: int,
-    noise_allocation: str,
+    certificate: CertificatePlan | None = None,
+    **training: Any,
 ) -> dict[str, Any]:
-    """Noise and epsilon per group of a run on groups of these sizes, with the defaults of the MLP."""
+    """Noise and epsilon per group of a run on groups of these sizes, with the defaults of the MLP.
+
+    Parameters
+    ----------
+    group_sizes
+        Records of each group, those for training and those held out for the certificate together.
+    training
+        The numbers of the run that `train_config` takes.
+    """
     _validate.one_of(METHODS, method=method)
     for size in group_sizes:
         _validate.positive_integer(group_sizes=size)
     budget = PrivacyBudget(epsilon=epsilon, delta=delta)
     budget.check_for(sum(group_sizes))
+    certificate = certificate or CertificatePlan()
+    certifiable = len(group_sizes) > 1 and math.isfinite(epsilon) and certificate.fraction > 0
+    held_out = certificate.fraction if certifiable else 0.0
+    sizes = tuple((1 - held_out) * size for size in group_sizes)
     names = tuple(f"group {index}" for index in range(len(group_sizes)))
-    check_groups(names, tuple(float(size) for size in group_sizes), sample_rate)
-    config = train_config(
-        "mlp",
-        min(group_sizes),
-        sample_rate=sample_rate,
-        n_steps=n_steps,
-        clip_norm=clip_norm,
-        learning_rate=None,
-        weight_bound=weight_bound,
-        n_members=n_members,
-        noise_allocation=noise_allocation,
-    )
-    recipe = METHODS[method].recipe(config, tuple(float(size) for size in group_sizes))
+    check_groups(names, sizes, training["sample_rate"])
+    config = train_config("mlp", min(sizes), learning_rate=None, **training)
+    recipe = METHODS[method].recipe(config, sizes)
     plan = make_plan(recipe, budget, n_steps=config.n_steps)
-    spent = privacy_spent(plan, names, group_sizes="public", noise_seeded=False)
+    spent = privacy_spent(plan, names, group_sizes="public", noise_seeded=False, certify_fraction=held_out)
     return {
         "method": method,
         "group_sizes": list(group_sizes),
         "expected_batch_sizes": recipe.expected_batch_sizes.tolist(),
         "sensitivities": recipe.sensitivities.tolist(),
         "privacy": spent.to_dict(),
+        "certificate": _widths(certificate, group_sizes, spent) if certifiable else None,
+        "paper": _paper_bounds(plan, config),
+        "utility_ceiling": {
+            "input_agnostic_tau": certificate.input_agnostic_tau,
+            "accuracy": utility_ceiling(
+                min(certificate.label_rate, 1 - certificate.label_rate), tau=certificate.input_agnostic_tau
+            ),
+        },
+    }
+
+
+def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> dict[str, Any]:
+    """Expected distance of each bound from the observed gap: an estimate, not a guarantee."""
+    settings: dict[str, Any] = {
+        "group_sizes": group_sizes,
+        "epsilon": tuple(spent.certify_epsilons.values()),
+        "confidence": plan.confidence,
+        "positive_rate": plan.positive_rate,
+        "label_rate": plan.label_rate,
+        "metrics": plan.metrics,
+    }
+    fraction = None if plan.target_width is None else fraction_for_width(plan.target_width, **settings)
+    return {
+        "fraction": plan.fraction,
+        "confidence": plan.confidence,
+        "positive_rate": plan.positive_rate,
+        "label_rate": plan.label_rate,
+        "expected_widths": expected_widths(certify_fraction=plan.fraction, **settings),
+        "target_width": plan.target_width,
+        "fraction_for_target_width": fraction,
+    }
+
+
+def _paper_bounds(plan: Plan, config: TrainConfig) -> dict[str, Any]:
+    """Theorem 2 and the errors of its ensemble, as diagnostics: none of them speaks of the deployed model."""
+    rate, recipe = config.sgd_learning_rate, plan.recipe
+    bound = {"weight_bound": recipe.weight_bound, "clip_norm": recipe.clip_norm, "learning_rate": rate}
+    if not plan.noise_std or math.isinf(recipe.weight_bound):
+        return {"theorem_2_printed": None, "theorem_2_corrected": None, "monte_carlo_error": None}
+    # The mean of N heads is N^½ times as noisy as the one head that the theorem speaks of.
+    deployed = rate * plan.noise_std * math.sqrt(recipe.n_members)
+    n_groups = len(recipe.group_sizes)
+    return {
+        "theorem_2_printed": theorem_2_printed(**bound, n_groups=n_groups, head_noise=rate * plan.noise_std),
+        "theorem_2_corrected": theorem_2_corrected(**bound, head_noise=deployed),
+        "monte_carlo_error": monte_carlo_error(n_members=recipe.n_members),
     }

@@ -13,8 +13,9 @@ class PrivacySpent:
     """The privacy record of a model.
 
     ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
-    infinite for a run without noise. ``mechanisms`` holds what was accounted for a record of each group, enough to
-    recompute them.
+    infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,
+    ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute them: a record is
+    one or the other, so the larger of the two is what its group spends.
     """
 
     epsilon: float
@@ -35,6 +36,8 @@ class PrivacySpent:
     noise_seeded: bool
     public_assumptions: tuple[str, ...]
     mechanisms: dict[str, SampledGaussian]
+    certify_fraction: float
+    certify_epsilons: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -46,7 +49,7 @@ class PrivacySpent:
         mechanisms = {name: SampledGaussian(**values) for name, values in record["mechanisms"].items()}
         by_group = {
             field: {name: _unbounded(value) for name, value in record[field].items()}
-            for field in ("epsilon_by_group", "sensitivities")
+            for field in ("epsilon_by_group", "sensitivities", "certify_epsilons")
         }
         known = {**record, "mechanisms": mechanisms, **by_group}
         known["public_assumptions"] = tuple(record["public_assumptions"])
@@ -64,10 +67,12 @@ def privacy_spent(
     group_sizes: str,
     noise_seeded: bool,
     public_assumptions: tuple[str, ...] = (),
+    certify_fraction: float = 0.0,
 ) -> PrivacySpent:
-    """Account for all the steps of a plan, group by group."""
+    """Account for all the steps of a plan, group by group, and for a certificate from a held-out fraction."""
     delta = plan.budget.delta
     epsilons = [epsilon_spent(mechanism, delta) for mechanism in plan.mechanisms]
+    certified = certify_epsilons(plan, epsilons) if certify_fraction else []
     return PrivacySpent(
         epsilon=max(epsilons),
         delta=delta,
@@ -87,7 +92,19 @@ def privacy_spent(
         noise_seeded=noise_seeded,
         public_assumptions=public_assumptions,
         mechanisms=dict(zip(group_names, plan.mechanisms, strict=True)),
+        certify_fraction=certify_fraction,
+        certify_epsilons=dict(zip(group_names, certified, strict=False)),
     )
+
+
+def certify_epsilons(plan: Plan, trained: list[float]) -> list[float]:
+    """Pure ε of the certification records of each group: what its training records spend, so the larger is the same.
+
+    Noisy group sizes are counted over both parts, so their cost is taken off. Beside training without noise the budget
+    itself is the limit.
+    """
+    limits = [min(epsilon, plan.budget.epsilon) for epsilon in trained]
+    return [limit - m.counts_epsilon for limit, m in zip(limits, plan.mechanisms, strict=True)]
 
 
 def _statement_lines(spent: PrivacySpent) -> list[str]:
@@ -107,6 +124,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         f"{spent.noise_multiplier:.4g} times the sensitivity: {noise}.",
         f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
         f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}.",
+        *_certification_lines(spent),
         _group_sizes_line(spent),
         "Not covered: exact metrics and record counts in reports (for the data holder's eyes only), anything done to "
         "the data before training (scaling, selection), hyper-parameters chosen by looking at private data, and other "
@@ -119,6 +137,17 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
             "can be guessed."
         )
     return lines
+
+
+def _certification_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.certify_epsilons:
+        return []
+    return [
+        f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on but "
+        f"counted with noise for the fairness certificate, at a pure epsilon of at most "
+        f"{rounded_up(max(spent.certify_epsilons.values()))}. A record is in one part only, so the guarantee is the "
+        "larger of the two, not their sum."
+    ]
 
 
 def _unbounded(value: Any) -> Any:

@@ -27,12 +27,9 @@ def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
         _print_json(report)
         return
     title = f"{report['method']} on {report['dataset']}"
-    sizes = f"{report['n_train']:,} training records, {report['n_test']:,} test records"
     rows = [*_privacy_rows(report["privacy"]), None, *_metric_rows(report["metrics"])]
-    _print_table(f"{title}: {sizes}", rows)
-    print(f"\n{report['statement']}")
-    if not report["certificate"]["certified"]:
-        print(f"Fairness certificate: none, because {report['certificate']['reason']}.")
+    _print_table(f"{title}: {_sizes(report)}", rows)
+    print(f"\n{report['statement']}\n\n{report['certificate']['statement']}\n")
     if report["out"]:
         print(f"Model written to {report['out']}.")
     _print_warnings(report["warnings"])
@@ -52,14 +49,43 @@ def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
     _print_warnings(report["warnings"])
 
 
+def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
+    """A new certificate of a saved model."""
+    if as_json:
+        _print_json(report)
+        return
+    print(f"{report['method']}, certified on {report['n_certify']:,} fresh records\n")
+    print(report["certificate"]["statement"])
+    print(f"These records spent a pure epsilon of {rounded_up(report['certificate']['epsilon'])}.")
+    print(f"Certificate written to {report['out']}.")
+    _print_warnings(report["warnings"])
+
+
+def print_checks(checks: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """What was checked of a saved model."""
+    passed = all(check["passed"] for check in checks)
+    if as_json:
+        _print_json({"verified": passed, "checks": list(checks)})
+        return
+    _print_table(None, [("ok" if check["passed"] else "FAILED", check["name"], check["found"]) for check in checks])
+    print("Verified." if passed else "NOT verified.")
+
+
 def print_plan(report: dict[str, Any], *, as_json: bool) -> None:
     """The cost of a run that has not been made."""
     if as_json:
         _print_json(report)
         return
     batches = ", ".join(f"{size:.1f}" for size in report["expected_batch_sizes"])
-    rows = [*_privacy_rows(report["privacy"]), ("records per step, by group", batches)]
-    rows.append(("noise on the averaged gradient", f"{report['privacy']['noise_std']:.3g} per coordinate"))
+    rows = [
+        *_privacy_rows(report["privacy"]),
+        ("records per step, by group", batches),
+        ("noise on the averaged gradient", f"{report['privacy']['noise_std']:.3g} per coordinate"),
+        None,
+        *_certificate_plan_rows(report),
+        None,
+        *_paper_rows(report),
+    ]
     _print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
 
 
@@ -101,6 +127,44 @@ def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"rate {privacy['sample_rate']:.4g}, {privacy['n_steps']} steps, clip norm {privacy['clip_norm']:g}",
         ),
     ]
+
+
+def _certificate_plan_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    plan = report["certificate"]
+    if plan is None:
+        return [("certificate", "none")]
+    guesses = f"{plan['positive_rate']:g} positive decisions, {plan['label_rate']:g} positive labels"
+    rows = [("certificate on", f"{plan['fraction']:g} of the records, confidence {plan['confidence']:g}; {guesses}")]
+    for name, width in plan["expected_widths"].items():
+        rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
+    if plan["target_width"] is not None:
+        fraction = plan["fraction_for_target_width"]
+        found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"
+        rows.append((f"for a slack of {plan['target_width']:g}", found))
+    return rows
+
+
+def _paper_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The paper's bounds, which say nothing of the deployed model, and what an input-agnostic one would cost."""
+    paper, ceiling = report["paper"], report["utility_ceiling"]
+    rows = [
+        (
+            "best accuracy",
+            f"{ceiling['accuracy']:.4f} under a bound of {ceiling['input_agnostic_tau']:g} for all inputs",
+        )
+    ]
+    if paper["theorem_2_printed"] is not None:
+        printed, corrected = paper["theorem_2_printed"], paper["theorem_2_corrected"]
+        rows.append(("paper's Theorem 2", f"{printed:.4f} as printed, {corrected:.4f} corrected; not for this model"))
+    return rows
+
+
+def _sizes(report: Mapping[str, Any]) -> str:
+    if report["n_train"] is None:
+        return f"about {report['n_certify']:,} certification records"
+    return (
+        f"{report['n_train']:,} training, {report['n_certify']:,} certification and {report['n_test']:,} test records"
+    )
 
 
 def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -23,7 +23,7 @@ def tensors_of(model: ScoreModel) -> dict[str, Tensor]:
 
 def describe_model(config: ModelConfig, model: ScoreModel) -> dict[str, Any]:
     """What it takes to build the same model again."""
-    return {"model": asdict(config), "shape": list(model.shape)}
+    return {"model": asdict(config), "shape": list(model.shape), "heads": list(model.heads.shape)}
 
 
 def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> tuple[ModelConfig, ScoreModel]:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from fairdp.certify.arms import NoisyArm
-from fairdp.certify.certificate import METRICS, _levels, certify, release_counts
+from fairdp.certify.certificate import certify
 from fairdp.certify.gaps import gap_bound, uses_score_box
+from fairdp.certify.registration import METRICS, levels_of
+from fairdp.certify.release import release_counts
 from fairdp.metrics import fairness_metrics
 from statistical import assert_rate_at_most
 
@@ -105,8 +107,8 @@ def test_fewer_metrics_are_bounded_more_tightly():
         (("equalized_odds",), 0.1),  # the larger of two gaps: one event, each at the full level
     ],
 )
-def test_levels_add_up(metrics, spent):
-    assert sum(_levels(metrics, 0.05).values()) == pytest.approx(spent)
+def testlevels_of_add_up(metrics, spent):
+    assert sum(levels_of(metrics, 0.05).values()) == pytest.approx(spent)
 
 
 def test_the_same_counts_give_the_same_certificate_as_plain_json():
@@ -144,7 +146,7 @@ def test_many_groups_are_bounded_by_their_most_distant_pair():
     ("changes", "message"),
     [
         ({"confidence": 95}, r"^confidence must be in \(0, 1\), got 95\.$"),
-        ({"metrics": ("parity",)}, r"^metrics must be one of .*; got 'parity'\.$"),
+        ({"metrics": ("parity",)}, r"^certify_metrics must be one of .*; got 'parity'\.$"),
     ],
 )
 def test_bad_input_is_named(changes, message):

@@ -9,7 +9,6 @@ from fairdp.certify.gaussian import (
     diluted_bound,
     dilution_for,
     input_agnostic_bound,
-    shift_bound,
     smoothed_probability,
     utility_ceiling,
 )
@@ -54,26 +53,3 @@ def test_dilution_meets_a_target_exactly():
 def test_the_ceiling_by_hand():
     assert utility_ceiling(0.24, tau=0.1) == pytest.approx(0.784)
     assert utility_ceiling(0.24, tau=1.0) == 1.0
-
-
-@settings(max_examples=200, deadline=None)
-@given(seed=st.integers(0, 100_000))
-def test_no_shift_of_that_size_does_worse(seed):
-    rng = np.random.default_rng(seed)
-    joint = rng.dirichlet(np.ones(4)).reshape(2, 2)  # Pr(group, label)
-    rates = rng.random((2, 2))  # acceptance given group and label
-    moved = 0.8 * joint + 0.2 * rng.dirichlet(np.ones(4)).reshape(2, 2)
-    shift = float(np.abs(moved - joint).sum() / 2)
-
-    def gap(p):
-        return float(np.ptp((p * rates).sum(1) / p.sum(1)))
-
-    bound = shift_bound(gap(joint), label_gaps=np.ptp(rates, axis=1), group_shares=joint.sum(1), shift=shift)
-    assert gap(moved) <= bound + 1e-12
-
-
-def test_no_shift_changes_nothing_and_a_bad_one_is_named():
-    settings_of = {"label_gaps": np.array([0.5, 0.5]), "group_shares": np.array([0.5, 0.5])}
-    assert shift_bound(0.1, **settings_of, shift=0.0) == 0.1
-    with pytest.raises(ValueError, match=r"^shift must be in \[0, 1\], got 2\.$"):
-        shift_bound(0.1, **settings_of, shift=2)

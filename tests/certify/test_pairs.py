@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from fairdp.certify.arms import NoisyArm, upper_p_values
+from fairdp.certify.gaps import gap_bound
 from fairdp.certify.pairs import pair_bound, score_box_bound, truth_rejected
 from statistical import assert_rate_at_most
 
@@ -130,3 +131,58 @@ def test_more_people_or_more_epsilon_never_widen_much():
     ]
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] < 0.13
+
+
+# Size, rate and epsilon of small arms; an empty one may have any rate.
+SMALL_ARMS = [
+    *[(0, rate, epsilon) for rate in (0.3, 1.0) for epsilon in (0.1, 1.0)],
+    *[(size, rate, epsilon) for size in (5, 60) for rate in (0.0, 0.3, 1.0) for epsilon in (0.1, 0.4, 1.0)],
+]
+
+
+def box_p_value(arm, rate, size, failure_probability):
+    """The p-value of the truth, zero where its size is ruled out: below the level the box may miss it."""
+    low, high = arm.sizes(0.005 * failure_probability) or (1, 0)
+    return upper_p_values(arm, np.array([rate]), size, size)[0] if low <= size <= high else 0.0
+
+
+@pytest.mark.parametrize("setting", SMALL_ARMS, ids=str)
+def test_a_small_arm_is_missed_no_more_often_than_stated(setting):
+    """400 draws at 20 %, false-alarm rate 1e-6; the draws nearest to a miss are looked at by the bound itself."""
+    size, rate, epsilon = setting
+    rng = np.random.default_rng(13)
+    arms = [noisy(rng, size, rate, epsilon, 1) for _ in range(400)]
+    values = np.array([box_p_value(arm, rate, size, 0.2) for arm in arms])
+    assert_rate_at_most(int(np.sum(values < 0.99 * 0.2)), 400, 0.2)
+    kept = [index for index in np.argsort(values) if values[index] >= 0.99 * 0.2]
+    assert all(score_box_bound(arms[index], failure_probability=0.2) >= rate - 1e-12 for index in kept[:2])
+
+
+@pytest.mark.parametrize("claimed", ["point estimate", "hidden noise"])
+def test_that_check_notices_a_small_arm_without_its_margin(claimed):
+    rng, missed = np.random.default_rng(13), 0
+    for arm in (noisy(rng, 60, 0.3, 0.1, 1) for _ in range(400)):
+        if claimed == "point estimate":
+            missed += arm.positive / max(arm.total, 1) < 0.3
+        else:
+            bare = NoisyArm(positive=arm.positive, negative=arm.negative, epsilon=4.0, folds=1)
+            missed += box_p_value(bare, 0.3, 60, 0.2) < 0.99 * 0.2
+    with pytest.raises(AssertionError):
+        assert_rate_at_most(missed, 400, 0.2)
+
+
+def test_the_bound_of_a_small_arm_is_missed_no_more_often_than_stated():
+    """The bound itself, 60 draws of one setting: a coarse check, which notices .6 at a false-alarm rate of 1e-6."""
+    rng = np.random.default_rng(17)
+    bounds = [score_box_bound(noisy(rng, 20, 0.3, 1.0, 1), failure_probability=0.2) for _ in range(60)]
+    assert_rate_at_most(sum(bound < 0.3 for bound in bounds), 60, 0.2)
+    # And it says something.
+    assert np.mean(bounds) < 0.55
+
+
+def test_small_arms_are_as_wide_as_the_box_and_narrower_than_the_pair():
+    low, high = typical(118, 0.16, 0.1, 1), typical(666, 0.20, 0.1, 1)
+    gap = high.positive / high.total - low.positive / low.total
+    box, pair = (gap_bound([low, high], failure_probability=0.05 / 3, score_box=box).tau - gap for box in (True, False))
+    assert box == pytest.approx(0.293, abs=0.003)
+    assert box < pair

@@ -1,14 +1,19 @@
 import math
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from fairdp.certify.paper import (
     head_noise,
     monte_carlo_error,
     monte_carlo_error_printed,
+    proposition_3,
+    remark_2_release,
     theorem_2_corrected,
     theorem_2_printed,
 )
+from statistical import assert_plausible
 
 
 @pytest.mark.parametrize(
@@ -40,3 +45,32 @@ def test_the_printed_bound_is_smaller_than_the_corrected_one():
     assert printed == pytest.approx(math.erf(1.5 / (2 * math.sqrt(2))))
     assert corrected == pytest.approx(math.erf(2 / (2 * math.sqrt(2))))
     assert printed < corrected
+
+
+def test_the_empirical_certificate_by_hand():
+    # r = √(ln 40 / 2n): .13581 for 100 records, .06791 for 400; .3 + .06791 − (.2 − .13581) = .30372.
+    assert proposition_3((0.2, 0.3), sizes=(100, 400)) == pytest.approx(0.30372, abs=1e-5)
+    assert proposition_3((0.2, 0.3), sizes=(100, 400), monte_carlo=0.01) == pytest.approx(0.31372, abs=1e-5)
+    # Adult's positives among women and men in training, without any gap: the radii alone.
+    assert proposition_3((0.2, 0.2), sizes=(5330, 943)) == pytest.approx(2 * 0.0442, abs=1e-4)
+    assert proposition_3((0.2, 0.26), sizes=(943, 5330)) - 0.06 == pytest.approx(0.063, abs=5e-4)
+
+
+def test_a_training_set_learnt_by_heart_is_certified_and_unfair():
+    """Why it is no guarantee: a model may treat the records it has seen alike and all others by their group."""
+    seen, unseen = (0.3, 0.3), (0.0, 1.0)
+    assert proposition_3(seen, sizes=(5000, 5000)) < 0.04 < unseen[1] - unseen[0]
+
+
+def test_the_printed_release_hides_the_rates_altogether():
+    """20,000 draws: Laplace of scale 10 by its absolute values, which are exponential; false-alarm rate 1e-6."""
+    released = np.array(remark_2_release([0.3] * 20_000, epsilon=0.1, rng=np.random.default_rng(0)))
+    assert_plausible(stats.kstest(abs(released - 0.3), "expon", args=(0, 10)).pvalue, "scale 10")
+    # By hand: beyond the unit interval unless |X| < about a half, a chance of 5 %.
+    assert np.mean((released < 0) | (released > 1)) > 0.9
+
+
+def test_that_check_notices_a_scale_that_is_a_tenth_off():
+    released = np.array(remark_2_release([0.3] * 20_000, epsilon=0.1 * 1.1, rng=np.random.default_rng(0)))
+    with pytest.raises(AssertionError):
+        assert_plausible(stats.kstest(abs(released - 0.3), "expon", args=(0, 10)).pvalue, "scale 10")

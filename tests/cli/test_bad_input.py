@@ -2,52 +2,24 @@
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
+from cli_cases import SCHEMA, people
 from fairdp import cli
 from fairdp.cli import main
 
-SCHEMA = {
-    "label": "y",
-    "positive": "yes",
-    "negative": "no",
-    "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
-    "columns": [
-        {"name": "age", "type": "numeric", "low": 18, "high": 90},
-        {"name": "job", "type": "categorical", "categories": ["clerk", "nurse"]},
-    ],
-}
 FIT = ("fit", "people.csv", "--label", "y", "--sensitive", "sex", "--out", "model", "--n-steps", "20")
 DECLARED = (*FIT, "--schema", "schema.yaml")
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=stop.value.code, out=out, err=err)
-
-    return call
-
-
-def people(n_rows=400) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    age = rng.integers(18, 90, n_rows)
-    job, sex = rng.choice(["clerk", "nurse"], n_rows), rng.choice(["f", "m"], n_rows)
-    return pd.DataFrame({"age": age, "job": job, "sex": sex, "y": np.where(age > 50, "yes", "no")})
 
 
 @pytest.fixture(autouse=True)
 def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    people().to_csv("people.csv", index=False)
+    people(400).to_csv("people.csv", index=False)
     Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     Path("notes").mkdir()
     Path("notes/notes.txt").write_text("mine")
@@ -103,7 +75,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("change", "arguments", "words"), TABLES.values(), ids=TABLES)
 def test_tables_that_cannot_be_used(run, change, arguments, words):
-    change(people()).to_csv("people.csv", index=False)
+    change(people(400)).to_csv("people.csv", index=False)
     check_refusal(run, arguments, words)
 
 
@@ -145,6 +117,17 @@ ARGUMENTS = {
     "learning rate": ((*FIT, "--learning-rate", "fast"), ["--learning-rate", "'fast'"]),
     "test fraction": ((*FIT, "--test-fraction", 2), ["test_fraction", "2.0"]),
     "no clip norm": ((*FIT, "--clip-norm", "inf"), ["clip_norm", "inf"]),
+    "certify fraction": ((*FIT, "--certify-fraction", 1), ["certify_fraction", "1.0"]),
+    "confidence": ((*FIT, "--confidence", 95), ["confidence", "95.0"]),
+    "metric to certify": ((*FIT, "--certify-metrics", "fairness"), ["metrics", "'fairness'", "equal_opportunity"]),
+    "required tau": ((*FIT, "--require-tau", 2), ["require_tau", "2.0"]),
+    "required and target tau": ((*FIT, "--require-tau", 0.1, "--target-tau", 0.1), ["target_tau", "require_tau"]),
+    "looks for nothing": ((*FIT, "--looks", 3), ["n_looks=3", "require_tau"]),
+    "smoothing": ((*FIT, "--predictor", "smoothed", "--smoothing", 0), ["smoothing", "0.0"]),
+    "private metrics of no certificate": (
+        (*FIT, "--private-metrics", "--certify-fraction", 0),
+        ["--private-metrics", "certify_fraction=0"],
+    ),
     "seed": ((*FIT, "--seed", -1), ["--seed", "-1"]),
     "unknown option": ((*FIT, "--fast"), ["--fast", "fairdp fit --help"]),
     "unknown command": (("fot",), ["'fot'"]),
@@ -164,6 +147,10 @@ ARGUMENTS = {
     "plan without sizes": (("plan", "--epsilon", 1), ["--group-sizes"]),
     "plan with words": (("plan", "--group-sizes", "many"), ["--group-sizes", "'many'"]),
     "plan for nobody": (("plan", "--group-sizes", "0,5"), ["group_sizes", "0"]),
+    "plan with nobody to train on": (
+        ("plan", "--group-sizes", "200,400", "--certify-fraction", 1),
+        ["certify_fraction", "1.0"],
+    ),
     "get of an unknown set": (("data", "get", "adlt"), ["'adlt'", "adult"]),
     "get of the built-in set": (("data", "get", "synthetic"), ["synthetic", "built in"]),
 }
@@ -178,14 +165,14 @@ def test_the_same_call_without_a_mistake_writes_a_model(run):
     """The twin of all the refusals above."""
     result = run(*FIT)
     assert result.code == 0
-    assert "model" in os.listdir()
+    assert {"model", "model.register"} <= set(os.listdir())
     with pytest.raises(AssertionError):
         check_refusal(run, (*FIT, "--out", "other"), [])
 
 
 @pytest.fixture
 def model(run):
-    assert run(*DECLARED).code == 0
+    assert run(*DECLARED, "--certify-fraction", 0).code == 0
     return "model"
 
 
@@ -216,8 +203,8 @@ def test_a_model_is_not_measured_on_data_of_another_kind(run):
     """Ten inputs each, but not the same ten: the numbers would mean nothing."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((400, 10)), columns=list("abcdefghij"))
-    frame.assign(sex=people()["sex"], y=people()["y"]).to_csv("people.csv", index=False)
-    assert run(*FIT).code == 0
+    frame.assign(sex=people(400)["sex"], y=people(400)["y"]).to_csv("people.csv", index=False)
+    assert run(*FIT, "--certify-fraction", 0).code == 0
     check_refusal(run, ("evaluate", "model", "--dataset", "synthetic"), ["model", "synthetic"])
 
 
@@ -227,9 +214,9 @@ def test_a_mistake_in_the_program_is_no_bad_input(run, monkeypatch):
     def broken(task):
         raise ZeroDivisionError("float division\nby zero")
 
-    from fairdp import tasks
+    from fairdp.tasks import fit
 
-    monkeypatch.setattr(tasks, "run_fit", broken)
+    monkeypatch.setattr(fit, "run_fit", broken)
     check_refusal(run, FIT, ["internal error", "ZeroDivisionError", "FAIRDP_DEBUG"], code=cli.INTERNAL)
     monkeypatch.setenv("FAIRDP_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):

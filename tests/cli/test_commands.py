@@ -1,17 +1,16 @@
 """The commands as users type them: help, JSON, and the way from a table to decisions."""
 
-import json
-from types import SimpleNamespace
-
 import click
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
-from fairdp.cli import fairdp, main
+import cli_cases
+from fairdp.cli import fairdp
 
 SETTINGS = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0)
+UNCERTIFIED = (*SETTINGS, "--certify-fraction", 0)
 PRIVACY_KEYS = {"epsilon", "delta", "epsilon_by_group", "accountant", "epsilon_rdp", "noise_multiplier", "relation"}
 PRIVACY_KEYS |= {"noise_allocation", "sample_rate", "n_steps", "clip_norm"}
 METRIC_KEYS = {"auc", "accuracy", "positive_rate", "positive_rate_by_group", "demographic_parity_difference"}
@@ -19,41 +18,16 @@ METRIC_KEYS |= {"demographic_parity_ratio", "equal_opportunity_difference", "equ
 METRIC_KEYS |= {"false_positive_rate_difference"}
 FIT_KEYS = {"method", "dataset", "n_train", "n_certify", "n_test", "privacy", "metrics", "certificate", "warnings"}
 FIT_KEYS |= {"seconds"}
+CERTIFICATE_KEYS = {"certified", "confidence", "epsilon", "counts", "statement", "estimates"}
+CERTIFICATE_KEYS |= {"demographic_parity", "equal_opportunity", "equalized_odds"}
 SCHEMA = {
+    **cli_cases.SCHEMA,
     "label": "approved",
-    "positive": "yes",
-    "negative": "no",
-    "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
     "columns": [
         {"name": "age", "type": "numeric", "low": 18, "high": 90},
         {"name": "job", "type": "categorical", "categories": ["clerk", "driver, heavy", "nurse"]},
     ],
 }
-
-
-@pytest.fixture
-def run(capsys):
-    """A command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=stop.value.code, out=out, err=err)
-
-    return call
-
-
-@pytest.fixture
-def answer(run):
-    """The one JSON object of a command that must succeed without a word on stderr."""
-
-    def call(*arguments):
-        result = run(*arguments, "--json")
-        assert (result.code, result.err) == (0, "")
-        return json.loads(result.out, parse_constant=pytest.fail)
-
-    return call
 
 
 def loans(n_rows=1500, seed=0) -> pd.DataFrame:
@@ -122,10 +96,13 @@ def test_fit_prints_every_key_of_the_contract(answer):
     assert report.keys() >= FIT_KEYS
     assert report["privacy"].keys() >= PRIVACY_KEYS
     assert report["metrics"].keys() >= METRIC_KEYS
-    assert report["certificate"].keys() >= {"certified"}
+    assert report["certificate"].keys() >= CERTIFICATE_KEYS
+    assert report["certificate"]["certified"] is True
     assert report["seconds"].keys() >= {"train", "certify", "total"}
     assert (report["method"], report["dataset"]) == ("fairdp", "synthetic")
-    assert (report["n_train"], report["n_test"]) == (20_000, 10_000)
+    assert (report["n_train"] + report["n_certify"], report["n_test"]) == (20_000, 10_000)
+    # A coin of 0.2 for each record: six standard deviations are 340.
+    assert abs(report["n_certify"] - 4_000) < 340
     assert 1.9 <= report["privacy"]["epsilon"] <= 2
     assert report["privacy"]["accountant"] == "pld"
     assert report["privacy"]["relation"] == "add_or_remove_one"
@@ -137,14 +114,23 @@ def test_fit_as_text_states_the_guarantee(run):
     assert result.code == 0
     assert "differentially private for adding or removing one record" in result.out
     assert "the guarantee holds only while that seed is secret" in result.out
-    assert "Fairness certificate: none" in result.out
+    assert "With confidence 95 %" in result.out
+    assert "demographic parity gap at most 0." in result.out
+    assert "Not promised: " in result.out
+
+
+def test_fit_without_a_certificate_says_why(run):
+    result = run("fit", "--dataset", "synthetic", *UNCERTIFIED)
+    assert result.code == 0
+    assert "not certified, because no records were held out for it (certify_fraction=0)." in result.out
+    assert "With confidence" not in result.out
 
 
 def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, table, tmp_path):
     columns = ("--label", "approved", "--sensitive", "sex")
     settings = ("--epsilon", 8, "--seed", 0, "--learning-rate", "0.05", "--weight-bound", 5)
     fitted = answer("fit", table, *columns, *settings, "--out", tmp_path / "model")
-    assert fitted["n_train"] + fitted["n_test"] == 1500
+    assert fitted["n_train"] + fitted["n_certify"] + fitted["n_test"] == 1500
     assert fitted["metrics"]["auc"] > 0.8
 
     # Neither the label nor the protected column is needed for a decision.
@@ -174,14 +160,14 @@ def test_parquet_gives_the_same_model_as_csv(answer, table, tmp_path):
 
 def test_a_schema_read_from_the_table_is_warned_of_and_a_declared_one_is_not(answer, run, table, tmp_path):
     columns = ("--label", "approved", "--sensitive", "sex")
-    inferred = answer("fit", table, *columns, *SETTINGS)
+    inferred = answer("fit", table, *columns, *UNCERTIFIED)
     assert any("read from the table" in text and "public" in text for text in inferred["warnings"])
-    assert "Assumed public: " in run("fit", table, *columns, *SETTINGS).out
+    assert "Assumed public: " in run("fit", table, *columns, *UNCERTIFIED).out
 
     (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     declared = (*columns, "--schema", tmp_path / "schema.yaml")
-    assert not any("read from the table" in text for text in answer("fit", table, *declared, *SETTINGS)["warnings"])
-    assert "Assumed public: " not in run("fit", table, *declared, *SETTINGS).out
+    assert not any("read from the table" in text for text in answer("fit", table, *declared, *UNCERTIFIED)["warnings"])
+    assert "Assumed public: " not in run("fit", table, *declared, *UNCERTIFIED).out
 
 
 def test_several_protected_columns_are_intersections(answer, table):
@@ -189,26 +175,30 @@ def test_several_protected_columns_are_intersections(answer, table):
     names = report["metrics"]["positive_rate_by_group"]
     assert len(names) == 4
     assert "f & False" in names
+    assert report["certificate"]["group_names"] == list(names)
 
 
 @pytest.mark.parametrize("arguments", [("--method", "clean"), ("--epsilon", "inf")], ids=" ".join)
 def test_a_run_without_noise_is_labelled(answer, arguments):
-    report = answer("fit", "--dataset", "synthetic", *SETTINGS, *arguments)
+    report = answer("fit", "--dataset", "synthetic", *UNCERTIFIED, *arguments)
     assert report["privacy"]["epsilon"] is None
     assert any("not private" in text for text in report["warnings"])
 
 
 def test_a_seed_repeats_a_run_and_no_seed_does_not(answer):
-    def auc(*seed):
-        return answer("fit", "--dataset", "synthetic", *SETTINGS[:-2], *seed)["metrics"]["auc"]
+    def results(*seed):
+        report = answer("fit", "--dataset", "synthetic", *SETTINGS[:-2], *seed)
+        return report["metrics"]["auc"], report["certificate"]["counts"]
 
-    assert auc("--seed", 1) == auc("--seed", 1) != auc("--seed", 2)
-    assert auc() != auc()
+    first, again, other = (results("--seed", seed) for seed in (1, 1, 2))
+    assert first == again
+    for one, two in ((first, other), (results(), results())):
+        assert all(left != right for left, right in zip(one, two, strict=True))
 
 
 def test_options_reach_the_run(answer):
     chosen = ("--clip-norm", 0.5, "--n-members", 3, "--noise-allocation", "average", "--group-sizes", "private")
-    report = answer("fit", "--dataset", "synthetic", *SETTINGS, *chosen, "--model", "logistic", "--method", "fairdp")
+    report = answer("fit", "--dataset", "synthetic", *UNCERTIFIED, *chosen, "--model", "logistic", "--method", "fairdp")
     privacy = report["privacy"]
     assert privacy["clip_norm"] == 0.5
     assert privacy["noise_allocation"] == "average"
@@ -245,6 +235,6 @@ def test_data_sets_are_listed_with_licence_and_checksums(answer, run):
 @pytest.mark.needs_data("adult")
 def test_adult_by_name(answer, tmp_path):
     report = answer("fit", "--dataset", "adult", *SETTINGS[:-4], "--sample-rate", 0.02, "--out", tmp_path / "model")
-    assert (report["n_train"], report["n_test"]) == (32_561, 16_281)
+    assert (report["n_train"] + report["n_certify"], report["n_test"]) == (32_561, 16_281)
     measured = answer("evaluate", tmp_path / "model", "--dataset", "adult")
     assert measured["metrics"] == report["metrics"]

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
+from scipy.special import gammaln
 
 from fairdp.certify.noise import IntegerLaw, laplace_sum, noise_quantile, noise_variance
 
@@ -21,8 +21,9 @@ _M = 32
 # Mass of the binomial that may be left out of a sum, and the rounding of its logarithms; added to every p-value.
 _LEFT_OUT = 1e-12
 _ROUNDING = 1e-7
+_LOG_ZERO = -1e300
 _N_BLOCKS = 24
-_N_CELLS = 80
+_N_COARSE, _N_FINE = 10, 90
 
 # Where the statistic changes: no cell of rates may cross one of these.
 _BREAKS = np.unique(np.append((np.arange(_M) + 0.5) / _M, 0.5))
@@ -102,9 +103,14 @@ def _tail(arm: NoisyArm, rates: Floats, step: int, smallest: int, largest: int, 
     limits = _M * (arm.positive - positives) - step * (arm.total - counted)
     law = _statistic_noise(arm.epsilon, arm.folds, step)
     chances = law.at_least(limits) if upper else law.at_most(limits)
-    logs = gammaln(drawn + 1) - gammaln(positives + 1) - gammaln(drawn - positives + 1)
-    logs = logs + xlogy(positives, rates[:, None]) + xlog1py(drawn - positives, -rates[:, None])
-    return (np.exp(logs) @ chances) * (1 + _ROUNDING) + _LEFT_OUT
+    ways = gammaln(drawn + 1) - gammaln(positives + 1) - gammaln(drawn - positives + 1)
+    with np.errstate(divide="ignore"):
+        # Rates of zero and one: a huge finite logarithm times no event is zero, times any event minus infinity.
+        log_yes, log_no = np.log(rates).clip(min=_LOG_ZERO), np.log1p(-rates).clip(min=_LOG_ZERO)
+    logs = np.multiply.outer(log_yes, positives)
+    logs += np.multiply.outer(log_no, drawn - positives)
+    logs += ways
+    return (np.exp(logs, out=logs) @ chances) * (1 + _ROUNDING) + _LEFT_OUT
 
 
 def _likely(size: int, rates: Floats) -> NDArray[np.int64]:
@@ -167,21 +173,33 @@ def arm_table(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> ArmTable |
         return None
     centre = min(max(arm.positive / max(arm.total, 1), 0.0), 1.0)
     spread = float(_scale(np.array([min(max(centre, 0.01), 0.99)]), max(sizes[0], 1), arm)[0])
-    bottom = max(0.0, min(centre, top) - 8 * spread)
+    # The largest difference lies where both arms are a little unlikely: fine cells there, coarse ones below.
+    bottom, knee = (max(0.0, min(centre, top) - reach * spread) for reach in (8, 0.75))
+    grids = np.linspace(bottom, knee, _N_COARSE + 1), np.linspace(knee, top, _N_FINE + 1)
     inside = _BREAKS[(bottom < _BREAKS) & (top > _BREAKS)]
-    edges = np.unique(np.concatenate([[0.0, bottom], np.linspace(bottom, top, _N_CELLS + 1), inside]))
+    edges = np.unique(np.concatenate([[0.0], *grids, inside]))
     return _table_of(arm, edges[:-1], edges[1:], blocks)
 
 
+def largest_rate(arm: NoisyArm, sizes: tuple[int, int], guard: float) -> float | None:
+    """Rate above which every rate, at every size, is ruled out by this arm alone; None if all are."""
+    return _largest_rate(arm, _blocks(*sizes), guard)
+
+
 def _largest_rate(arm: NoisyArm, blocks: Blocks, guard: float) -> float | None:
-    """Rate above which every cell is ruled out; None if all are."""
-    edges = np.concatenate([[0.0], _BREAKS, [1.0]])
-    for _ in range(3):
-        kept = np.flatnonzero(_cell_p_values(arm, edges[:-1], edges[1:], blocks).max(1) >= guard)
-        if not len(kept):
-            return None
-        edges = np.linspace(edges[kept[-1]], edges[kept[-1] + 1], 17)
-    return float(edges[-1])
+    return _last_kept(arm, np.concatenate([[0.0], _BREAKS, [1.0]]), blocks, guard, rounds=2)
+
+
+def _last_kept(arm: NoisyArm, edges: Floats, blocks: Blocks, guard: float, rounds: int) -> float | None:
+    """Upper end of the last cell that is not ruled out, looked at ever more closely."""
+    kept = np.flatnonzero(_cell_p_values(arm, edges[:-1], edges[1:], blocks).max(1) >= guard)
+    for cell in kept[::-1]:
+        if not rounds:
+            return float(edges[cell + 1])
+        finer = _last_kept(arm, np.linspace(edges[cell], edges[cell + 1], 17), blocks, guard, rounds - 1)
+        if finer is not None:
+            return finer
+    return None
 
 
 def _cell_p_values(arm: NoisyArm, low: Floats, high: Floats, blocks: Blocks) -> Floats:

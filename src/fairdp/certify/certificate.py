@@ -1,33 +1,44 @@
 """The fairness certificate of a deployed predictor: noisy counts in, bounds on all gaps out."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairdp import _validate
-from fairdp.certify.arms import NoisyArm
-from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
-from fairdp.discrete import RandBelow, discrete_laplace
-
-METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
-Counts = NDArray[np.int64]
-
-# Shares of the failure probability for positive, true-positive and false-positive rates: cells of positives are the
-# smallest and need most (fixed in advance; equal shares would be valid too).
-_SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
-# Share of a group that its smaller label is planned to have, when cells are judged small before looking.
-_PLANNED_CELL = 0.1
+from fairdp.certify.gaps import GapBound, gap_bound
+from fairdp.certify.gaussian import dilution_for
+from fairdp.certify.registration import METRICS, RATES, Registration
+from fairdp.certify.release import Counts, arms_of, per_group, small
+from fairdp.certify.shift import ShiftBound, bound_under_shift
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedGap:
-    """One metric's bound: the gap is at most ``tau``; for demographic parity also the ratio is at least ``ratio``."""
+    """One metric's bound: the gap is at most ``tau``; for demographic parity also the ratio is at least ``ratio``.
+
+    ``claimed`` is false where a fixed sequence ended before this metric: its ``tau`` of one says nothing.
+    """
 
     tau: float
     pair: tuple[str, str]
     ratio: float | None = None
+    claimed: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dilution:
+    """A share of the decisions that follow a constant: every gap, and so every bound, shrinks by that share."""
+
+    share: float
+    constant: int
+    target_tau: float
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "Dilution":
+        """From a record, which may say more."""
+        return cls(share=record["share"], constant=record["constant"], target_tau=record["target_tau"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,42 +51,169 @@ class Certificate:
 
     Parameters
     ----------
-    epsilon
-        Pure ε spent on the certification records.
+    epsilons
+        Pure ε that a certification record of each group spends, over all looks.
     counts
         The released counts per group, label and decision, shape (n_groups, 2, 2).
     expected_sizes
         Public expected number of certification records of each group, which decided how small cells are treated.
+    input_agnostic_tau
+        A bound on every gap that follows from the predictor alone, where there is one; no ``tau`` is larger.
+    about
+        What ties the certificate to its model and its records, in plain values.
     """
 
-    confidence: float
-    epsilon: float
+    registration: Registration
+    epsilons: tuple[float, ...]
     group_names: tuple[str, ...]
     expected_sizes: tuple[float, ...]
     counts: tuple[tuple[tuple[int, ...], ...], ...]
     gaps: dict[str, CertifiedGap]
+    dilution: Dilution | None = None
+    input_agnostic_tau: float | None = None
+    about: dict[str, Any] = field(default_factory=dict)
+    certified: bool = True
+
+    @property
+    def confidence(self) -> float:
+        """Probability with which all claims hold together."""
+        return self.registration.confidence
+
+    @property
+    def epsilon(self) -> float:
+        """Pure ε of a certification record, the largest over the groups."""
+        return max(self.epsilons)
+
+    @property
+    def met(self) -> bool:
+        """Whether every metric meets what was required beforehand."""
+        required = self.registration.require_tau
+        return required is None or all(gap.tau <= required for gap in self.gaps.values())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the metrics stand beside the rest, as users read them."""
-        record = {name: value for name, value in asdict(self).items() if name != "gaps"}
-        return {"certified": True, **record, **{name: asdict(gap) for name, gap in self.gaps.items()}}
+        by_group = dict(zip(self.group_names, self.epsilons, strict=True))
+        return {
+            "certified": True,
+            **asdict(self.registration),
+            "epsilon": self.epsilon,
+            "epsilon_by_group": by_group,
+            **{name: asdict(gap) for name, gap in self.gaps.items()},
+            "events": _events(self),
+            "dilution": None if self.dilution is None else asdict(self.dilution),
+            "input_agnostic_tau": self.input_agnostic_tau,
+            "group_names": self.group_names,
+            "expected_sizes": self.expected_sizes,
+            "counts": self.counts,
+            "about": self.about,
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "Certificate":
+        """Inverse of `to_dict`; the bounds are taken as they stand."""
+        fields = ("confidence", "require_tau", "n_looks")
+        names = tuple(record["group_names"])
+        return cls(
+            registration=Registration(metrics=tuple(record["metrics"]), **{name: record[name] for name in fields}),
+            epsilons=tuple(record["epsilon_by_group"][name] for name in names),
+            group_names=names,
+            expected_sizes=tuple(record["expected_sizes"]),
+            counts=tuple(tuple(tuple(row) for row in group) for group in record["counts"]),
+            gaps={
+                name: CertifiedGap(**{**record[name], "pair": tuple(record[name]["pair"])})
+                for name in record["metrics"]
+            },
+            dilution=None if record["dilution"] is None else Dilution.from_dict(record["dilution"]),
+            input_agnostic_tau=record["input_agnostic_tau"],
+            about=record["about"],
+        )
+
+    def capped(self, tau: float | None) -> "Certificate":
+        """The certificate with a bound that follows from the predictor alone, whatever the population."""
+        if tau is None:
+            return self
+        gaps = {name: replace(gap, tau=min(gap.tau, tau)) for name, gap in self.gaps.items()}
+        return replace(self, gaps=gaps, input_agnostic_tau=tau)
+
+    def diluted(self, target_tau: float) -> "Certificate":
+        """The certificate of the predictor that is diluted just so far that every metric meets a target.
+
+        The gaps of chances shrink by the share exactly, so the bounds hold by the same event: no new records, no new
+        budget. The constant is the more frequent label by the noisy counts. A ratio can only rise, so its bound stays.
+        """
+        _validate.in_unit_interval(target_tau=target_tau)
+        share = max(dilution_for(gap.tau, target=target_tau) for gap in self.gaps.values())
+        negatives, positives = np.array(self.counts).sum((0, 2))
+        gaps = {name: replace(gap, tau=min(target_tau, (1 - share) * gap.tau)) for name, gap in self.gaps.items()}
+        dilution = Dilution(share=share, constant=int(positives > negatives), target_tau=target_tau)
+        return replace(self, gaps=gaps, dilution=dilution)
+
+    def under_shift(self, shift: float) -> dict[str, float]:
+        r"""Bounds after the shares of groups and labels, Pr(a, y), have moved by a total variation of ``shift``.
+
+        They hold together, for all shifts at once and with the confidence of the certificate, as long as
+        :math:`\Pr(x \mid a, y)` is what it was. Equal opportunity and equalised odds do not change. Demographic parity
+        spends its share of the failure probability on the gap, on label gaps and on group shares: even at no shift its
+        bound is a little wider, and it is claimed instead of the plain one, not beside it.
+        """
+        bounds = {name: gap.tau for name, gap in self.gaps.items()}
+        if "demographic_parity" in bounds:
+            shrunk = 1.0 if self.dilution is None else 1 - self.dilution.share
+            bounds["demographic_parity"] = shrunk * self._shift_bound().at(shift)
+        return bounds
+
+    def _shift_bound(self) -> ShiftBound:
+        if self.registration.require_tau is not None:
+            raise ValueError(
+                "under_shift needs a certificate without require_tau: a sequence has no level left for it."
+            )
+        epsilons = self._epsilons_of_a_look()
+        return bound_under_shift(
+            np.array(self.counts),
+            epsilon=epsilons,
+            failure_probability=self.registration.levels()["positive"],
+            score_box_groups=small(epsilons, self.expected_sizes, "positive"),
+            score_box_cells=small(epsilons, self.expected_sizes, "true_positive"),
+        )
+
+    def _epsilons_of_a_look(self) -> tuple[float, ...]:
+        return tuple(epsilon / self.registration.n_looks for epsilon in self.epsilons)
 
 
-def release_counts(counts: Counts, *, epsilon: float, rand_below: RandBelow) -> Counts:
-    """Counts with exact discrete Laplace noise: a record is in one cell, so this costs a pure ε in all."""
-    _validate.finite_positive(epsilon=epsilon)
-    flat = [int(count) + discrete_laplace(epsilon, rand_below) for count in counts.ravel()]
-    return np.array(flat, dtype=np.int64).reshape(counts.shape)
+@dataclass(frozen=True)
+class NotCertified:
+    """That no bound is claimed, and why."""
+
+    reason: str
+    certified: bool = False
+    met: bool = False
+
+    def __getitem__(self, name: str) -> Any:
+        return self.to_dict()[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"certified": False, "reason": self.reason}
+
+
+def certificate_from(record: dict[str, Any]) -> Certificate | NotCertified:
+    """The certificate of a saved record, or that there is none."""
+    return Certificate.from_dict(record) if record["certified"] else NotCertified(record["reason"])
 
 
 def certify(
     counts: Counts,
     *,
-    epsilon: float,
-    confidence: float,
+    epsilon: float | Sequence[float],
+    confidence: float = 0.95,
     group_names: tuple[str, ...],
     expected_sizes: tuple[float, ...],
     metrics: tuple[str, ...] = METRICS,
+    require_tau: float | None = None,
+    n_looks: int = 1,
 ) -> Certificate:
     """Certificate from released counts; it may be computed again by anyone, with the same result.
 
@@ -83,68 +221,71 @@ def certify(
     ----------
     counts
         Noisy counts per group, label and decision, shape (n_groups, 2, 2).
-    metrics
-        Metrics registered before looking; fewer get tighter bounds.
+    epsilon
+        Pure ε spent by a record over all looks, for all groups or one for each.
+    confidence, metrics, require_tau, n_looks
+        See `Registration`.
     """
-    _validate.in_unit_interval(confidence=confidence)
-    for metric in metrics:
-        _validate.one_of(METRICS, metrics=metric)
+    registration = Registration(confidence=confidence, metrics=metrics, require_tau=require_tau, n_looks=n_looks)
+    epsilons = per_group(epsilon, len(counts))
+    own = tuple(value / n_looks for value in epsilons)
     bounds = {
-        kind: _bound(counts, kind, level, epsilon, expected_sizes)
-        for kind, level in _levels(metrics, 1 - confidence).items()
+        kind: gap_bound(
+            arms_of(counts, kind, own), failure_probability=level, score_box=small(own, expected_sizes, kind)
+        )
+        for kind, level in registration.levels().items()
     }
+    gaps = {metric: _gap(metric, bounds, group_names) for metric in registration.metrics}
     return Certificate(
-        confidence=confidence,
-        epsilon=epsilon,
+        registration=registration,
+        epsilons=epsilons,
         group_names=group_names,
         expected_sizes=expected_sizes,
         counts=tuple(tuple(tuple(int(n) for n in row) for row in group) for group in counts),
-        gaps={metric: _gap(metric, bounds, group_names) for metric in metrics},
+        gaps=gaps if require_tau is None else _in_sequence(gaps, require_tau),
     )
-
-
-def _levels(metrics: tuple[str, ...], failure_probability: float) -> dict[str, float]:
-    """Failure probability of each kind of rate; equalised odds alone is one event, for it is the larger of two gaps."""
-    if metrics == ("equalized_odds",):
-        return {"true_positive": failure_probability, "false_positive": failure_probability}
-    needed = {
-        "positive": "demographic_parity" in metrics,
-        "true_positive": len(set(metrics) - {"demographic_parity"}) > 0,
-        "false_positive": "equalized_odds" in metrics,
-    }
-    total = sum(share for kind, share in _SHARES.items() if needed[kind])
-    return {kind: failure_probability * share / total for kind, share in _SHARES.items() if needed[kind]}
-
-
-def _bound(
-    counts: Counts, kind: str, failure_probability: float, epsilon: float, expected_sizes: tuple[float, ...]
-) -> GapBound:
-    smallest = min(expected_sizes) * (1.0 if kind == "positive" else _PLANNED_CELL)
-    return gap_bound(
-        _arms(counts, kind, epsilon),
-        failure_probability=failure_probability,
-        score_box=uses_score_box(epsilon, smallest),
-    )
-
-
-def _arms(counts: Counts, kind: str, epsilon: float) -> list[NoisyArm]:
-    """One arm per group: all of its records, or those of one label."""
-    if kind == "positive":
-        cells, folds = counts.sum(1), 2
-    else:
-        cells, folds = counts[:, int(kind == "true_positive")], 1
-    return [NoisyArm(positive=int(p), negative=int(n), epsilon=epsilon, folds=folds) for n, p in cells]
 
 
 def _gap(metric: str, bounds: dict[str, GapBound], names: tuple[str, ...]) -> CertifiedGap:
-    if metric == "demographic_parity":
-        bound = bounds["positive"]
-        return CertifiedGap(tau=bound.tau, pair=_named(bound, names), ratio=bound.ratio)
-    if metric == "equal_opportunity":
-        return CertifiedGap(tau=bounds["true_positive"].tau, pair=_named(bounds["true_positive"], names))
-    worse = max((bounds["true_positive"], bounds["false_positive"]), key=lambda bound: bound.tau)
-    return CertifiedGap(tau=worse.tau, pair=_named(worse, names))
+    worst = max((bounds[kind] for kind in RATES[metric]), key=lambda bound: bound.tau)
+    ratio = worst.ratio if metric == "demographic_parity" else None
+    return CertifiedGap(tau=worst.tau, pair=(names[worst.pair[0]], names[worst.pair[1]]), ratio=ratio)
 
 
-def _named(bound: GapBound, names: tuple[str, ...]) -> tuple[str, str]:
-    return names[bound.pair[0]], names[bound.pair[1]]
+def _in_sequence(gaps: dict[str, CertifiedGap], threshold: float) -> dict[str, CertifiedGap]:
+    """Claims of a sequence of tests, each at the full level, which ends at the first that fails.
+
+    Metrics that pass are claimed at the threshold, the first that fails at its own bound, the rest not at all. If all
+    pass, all are claimed at their largest bound. A wrong claim needs the miss of one metric that the truth fixes, so
+    the failure probability is paid once. The ratio is another claim: it stands only where no other metric is claimed.
+
+    References
+    ----------
+    Hsu and Berger (1999), Stepwise confidence intervals without multiplicity adjustment for dose-response and toxicity
+    studies.
+    """
+    ratios = {name: gap.ratio if len(gaps) == 1 else None for name, gap in gaps.items()}
+    if all(gap.tau <= threshold for gap in gaps.values()):
+        largest = max(gap.tau for gap in gaps.values())
+        return {name: replace(gap, tau=largest, ratio=ratios[name]) for name, gap in gaps.items()}
+    claims, failed = {}, False
+    for name, gap in gaps.items():
+        passed = gap.tau <= threshold
+        if failed:
+            claims[name] = replace(gap, tau=1.0, ratio=None, claimed=False)
+        else:
+            claims[name] = replace(gap, tau=threshold if passed else gap.tau, ratio=ratios[name])
+            failed = not passed
+    return claims
+
+
+def _events(certificate: Certificate) -> dict[str, dict[str, Any]]:
+    """The events that may fail: their probability and the construction that bounds each."""
+    own = certificate._epsilons_of_a_look()
+    return {
+        kind: {
+            "failure_probability": level,
+            "construction": "score_box" if small(own, certificate.expected_sizes, kind) else "pair",
+        }
+        for kind, level in certificate.registration.levels().items()
+    }

@@ -11,6 +11,9 @@ from fairdp.certify.pairs import Objective, PairLevels, Side, bound_of, differen
 # Below this many expected people times epsilon the pair loses to two separate bounds.
 SMALL = 20.0
 
+# How closely pairs are looked at: rounds of refinement, and the rank up to which a pair gets them.
+_CLOSE = ((2, 6), (1, 30))
+
 
 @dataclass(frozen=True, kw_only=True)
 class GapBound:
@@ -57,14 +60,19 @@ def gap_bound(arms: Sequence[NoisyArm], *, failure_probability: float, score_box
 def _largest(
     ups: list[Side], downs: list[Side], levels: PairLevels, objective: Objective
 ) -> tuple[float, tuple[int, int]]:
-    """Largest bound over ordered pairs: a rough one for all, a close one only for those that may be the largest."""
+    """Largest bound over ordered pairs: a rough one for all, closer ones only for those that may be the largest.
+
+    Every one of them is a valid bound, so with many pairs alike the later ones may keep a rougher one.
+    """
     pairs = [(u, v) for u in range(len(ups)) for v in range(len(ups)) if u != v]
     rough = {pair: bound_of(ups[pair[0]], downs[pair[1]], levels, objective, rounds=0) for pair in pairs}
-    best, which = -np.inf, pairs[0]
-    for pair in sorted(pairs, key=rough.__getitem__, reverse=True):
+    ranked = sorted(pairs, key=rough.__getitem__, reverse=True)
+    best, which = -np.inf, ranked[0]
+    for rank, pair in enumerate(ranked):
         if rough[pair] <= best:
             break
-        close = bound_of(ups[pair[0]], downs[pair[1]], levels, objective)
+        rounds = next((rounds for rounds, last in _CLOSE if rank < last), 0)
+        close = bound_of(ups[pair[0]], downs[pair[1]], levels, objective, rounds=rounds) if rounds else rough[pair]
         if close > best:
             best, which = close, pair
     return best, which

@@ -61,26 +61,3 @@ def utility_ceiling(minority_rate: float, *, tau: float) -> float:
     """
     _validate.in_unit_interval(minority_rate=minority_rate)
     return 1 - minority_rate + minority_rate * tau
-
-
-def shift_bound(
-    tau: float, *, label_gaps: NDArray[np.float64], group_shares: NDArray[np.float64], shift: float
-) -> float:
-    r"""Demographic parity after Pr(a, y) has moved by a total variation γ, with Pr(x | a, y) as it was.
-
-    .. math:: \tau(\gamma) = \tau + \gamma \max_{u \ne v} \left( \frac{d_u}{P_u} + \frac{d_v}{P_v} \right).
-
-    Equal opportunity and equalised odds condition on a and y and do not change under such a shift.
-
-    Parameters
-    ----------
-    label_gaps
-        Bound on the difference between the acceptance rates of the two labels in each group, :math:`d_a`.
-    group_shares
-        Lower bound on each group's share of the population, :math:`P_a`.
-    """
-    if not 0 <= shift <= 1:
-        raise ValueError(f"shift must be in [0, 1], got {shift!r}.")
-    with np.errstate(divide="ignore"):
-        exposed = np.sort(np.asarray(label_gaps) / np.asarray(group_shares))
-    return float(min(1.0, tau + shift * exposed[-2:].sum())) if shift else tau

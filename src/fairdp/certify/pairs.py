@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fairdp import _validate
-from fairdp.certify.arms import ArmTable, NoisyArm, arm_table, scale_at, upper_p_values
+from fairdp.certify.arms import ArmTable, NoisyArm, arm_table, largest_rate, scale_at, upper_p_values
 from fairdp.certify.combination import CriticalValues, bent, critical_values
 
 Floats = NDArray[np.float64]
@@ -145,8 +145,8 @@ def _accepted(
 def score_box_bound(arm: NoisyArm, *, failure_probability: float) -> float:
     """Upper bound on one rate, for arms too small for the pair: exact p-values at every size that is possible."""
     sizes = arm.sizes(0.005 * failure_probability)
-    table = None if sizes is None else arm_table(arm, sizes, 0.99 * failure_probability)
-    return 1.0 if table is None else float(table.high[-1])
+    top = None if sizes is None else largest_rate(arm, sizes, 0.99 * failure_probability)
+    return 1.0 if top is None else top
 
 
 def truth_rejected(

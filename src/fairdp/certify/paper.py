@@ -7,7 +7,10 @@ realisation accepts one group only has an expected gap of zero under such a stat
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from fairdp import _validate
+from fairdp.certify.concentration import hoeffding_radius
 
 
 def head_noise(
@@ -55,3 +58,43 @@ def monte_carlo_error_printed(cell_sizes: Sequence[int], *, n_members: int) -> f
 def monte_carlo_error(*, n_members: int) -> float:
     r"""Largest deviation of a rate over N random heads, :math:`1 / (2\sqrt N)`, however many people are averaged."""
     return 1 / (2 * math.sqrt(n_members))
+
+
+def proposition_3(
+    rates: Sequence[float], *, sizes: Sequence[int], confidence: float = 0.95, monte_carlo: float = 0.0
+) -> float:
+    r"""The empirical certificate as printed.
+
+    .. math::
+        \tau_{emp} = \max_{u,v} [\hat E_u + r_u - (\hat E_v - r_v)] + O(N^{-1/2}), \qquad
+        r_k = \sqrt{\frac{\ln(2 / (1 - \alpha))}{2 n_k}},
+
+    with the two-sided interval of Hoeffding at confidence α, and u = v allowed. It speaks of the expected rates under
+    the noise of the last step, not of the rates of the model that was drawn, and does not hold even for those with
+    confidence α: the inequality needs records that the model was not trained on, and each radius is for one group.
+
+    Parameters
+    ----------
+    rates
+        Mean over each group's training records, or those of one label, of the chance of a positive decision over the
+        noise of the head: :math:`\Phi(\langle w, \xi \rangle / (\|\xi\| \sigma_0))`, see `head_noise`.
+    sizes
+        Number of these records.
+    monte_carlo
+        The last term, which the paper takes from `monte_carlo_error_printed`.
+    """
+    _validate.in_unit_interval(confidence=confidence)
+    radii = [hoeffding_radius(size, failure_probability=(1 - confidence) / 2) for size in sizes]
+    intervals = [(rate - radius, rate + radius) for rate, radius in zip(rates, radii, strict=True)]
+    return max(high for _, high in intervals) - min(low for low, _ in intervals) + monte_carlo
+
+
+def remark_2_release(rates: Sequence[float], *, epsilon: float, rng: np.random.Generator) -> list[float]:
+    r"""The rates of `proposition_3` with the noise under which the paper would publish them, Laplace of scale 1/ε'.
+
+    At the paper's ε' = 0.1 its deviation is :math:`\sqrt2 / \varepsilon' = 14`, on numbers between zero and one. Nor is
+    ε' what it costs: the rates use the head before the noise of the last step, so one record moves those of all groups,
+    and K of them cost Kε'. Not a release to make: noisy counts of records kept from training do better.
+    """
+    _validate.finite_positive(epsilon=epsilon)
+    return [float(rate + rng.laplace(scale=1 / epsilon)) for rate in rates]

@@ -7,11 +7,14 @@ import warnings
 import click
 
 from fairdp.cli.bench import bench
+from fairdp.cli.certify import certify
 from fairdp.cli.data import data
 from fairdp.cli.fit import fit
 from fairdp.cli.methods import methods
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
+from fairdp.cli.reproduce import reproduce
+from fairdp.cli.verify import verify
 
 DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -25,7 +28,7 @@ def fairdp() -> None:
     """Train classifiers that are differentially private and fair to groups, and say what that costs."""
 
 
-for command in (fit, predict, evaluate, plan, methods, data, bench):
+for command in (fit, predict, evaluate, certify, verify, plan, methods, data, bench, reproduce):
     fairdp.add_command(command)
 
 

@@ -1,11 +1,18 @@
-"""`fairdp fit`: train, evaluate on held-out records, save."""
+"""`fairdp fit`: train, certify, evaluate on held-out records, save."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fairdp.cli.options import numbers, output_options, training_options, whole_numbers
+from fairdp.cli.options import (
+    certificate_options,
+    exit_unless_met,
+    numbers,
+    output_options,
+    training_options,
+    whole_numbers,
+)
 
 
 @click.command(
@@ -49,6 +56,27 @@ Examples:
     show_default=True,
     help="Whether group sizes may be known; private ones are counted with noise, for 5 % of epsilon.",
 )
+@click.option(
+    "--certify-fraction",
+    type=float,
+    default=0.2,
+    show_default=True,
+    help="Part of the records that is held out for the fairness certificate; 0 for none.",
+)
+@certificate_options
+@click.option(
+    "--looks", "n_looks", type=int, default=1, show_default=True, help="Looks at --require-tau while training."
+)
+@click.option("--target-tau", type=float, help="Dilute the decisions until the certificate reaches this gap.")
+@click.option(
+    "--predictor",
+    type=click.Choice(["deterministic", "gibbs", "smoothed"]),
+    default="deterministic",
+    show_default=True,
+    help="The rule that decides: fixed, a random head for each person, or a smoothed head.",
+)
+@click.option("--smoothing", type=float, default=1.0, show_default=True, help="Deviation of the smoothed head.")
+@click.option("--private-metrics", is_flag=True, help="Report only metrics that may be published.")
 @click.option("--max-physical-batch-size", type=int, default=4096, show_default=True, help="Memory against speed.")
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path), help="File to continue from after a crash; keep it safe."
@@ -67,14 +95,19 @@ def fit(
     checkpoint: Path | None,
     resume: bool,
     out: Path | None,
+    private_metrics: bool,
     as_json: bool,
     seed: int | None,
     hidden: tuple[int, ...] | None,
     **parameters: Any,
 ) -> None:
-    """Train a private, group-fair classifier on TABLE (CSV or Parquet) or on a named data set."""
+    """Train a private classifier on TABLE (CSV or Parquet) or on a named data set, and certify its fairness gaps.
+
+    Exit code 1: trained, but the certificate misses --require-tau.
+    """
     from fairdp.reporting import print_fit
-    from fairdp.tasks import FitTask, Source, run_fit
+    from fairdp.tasks.fit import FitTask, run_fit
+    from fairdp.tasks.records import Source
 
     source = Source(
         table=table,
@@ -94,5 +127,8 @@ def fit(
         checkpoint=checkpoint,
         resume=resume,
         out=out,
+        private_metrics=private_metrics,
     )
-    print_fit(run_fit(task), as_json=as_json)
+    report = run_fit(task)
+    print_fit(report, as_json=as_json)
+    exit_unless_met(report["certificate"], required=parameters["require_tau"])

@@ -1,6 +1,6 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -46,6 +46,46 @@ def training_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def certificate_options(command: Command) -> Command:
+    """What is fixed about a certificate before any record is looked at."""
+    options = (
+        click.option(
+            "--confidence", type=float, default=0.95, show_default=True, help="Of the certificate, all claims together."
+        ),
+        click.option(
+            "--certify-metrics",
+            callback=names,
+            help="Metrics to certify, separated by commas; fewer get tighter bounds.  [default: all three]",
+        ),
+        click.option(
+            "--require-tau", type=float, help="Bound that every gap must meet, tested in a sequence; exit 1 if missed."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -> None:
+    """End with exit code 1 if a bound was required beforehand and the certificate does not reach it."""
+    if required is None:
+        return
+    if not certificate["certified"]:
+        click.echo(f"missed: --require-tau {required:g}: not certified, because {certificate['reason']}.", err=True)
+        raise click.exceptions.Exit(1)
+    missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
+    for metric, gap in missed.items():
+        if gap["claimed"]:
+            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {gap['tau']:.4f}.", err=True)
+    if missed:
+        raise click.exceptions.Exit(1)
+
+
+def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Read ``a,b`` as names."""
+    return None if value is None else tuple(part.strip() for part in value.split(","))
 
 
 def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:

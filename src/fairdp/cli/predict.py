@@ -11,16 +11,17 @@ from fairdp.cli.options import output_options
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV or Parquet file for the decisions.")
+@click.option("--id", "id_column", help="Column that identifies people, for predictors that toss coins.")
 @output_options
-def predict(folder: Path, table: Path, out: Path, as_json: bool, seed: int | None) -> None:
+def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json: bool, seed: int | None) -> None:
     """Write score, probability and decision of the model in FOLDER for every row of TABLE.
 
     The protected columns are not needed.
     """
     from fairdp.reporting import print_pairs
-    from fairdp.tasks import run_predict
+    from fairdp.tasks.saved import run_predict
 
-    print_pairs(run_predict(folder, table, out), as_json=as_json)
+    print_pairs(run_predict(folder, table, out, id_column=id_column), as_json=as_json)
 
 
 @click.command(epilog="\b\nExample:\n  fairdp evaluate model/ labelled.csv\n")
@@ -37,6 +38,6 @@ def evaluate(
     The figures are exact, so they are for the data holder's eyes: publishing them is outside the privacy guarantee.
     """
     from fairdp.reporting import print_evaluation
-    from fairdp.tasks import run_evaluate
+    from fairdp.tasks.saved import run_evaluate
 
     print_evaluation(run_evaluate(folder, table, dataset, confidence=confidence, seed=seed), as_json=as_json)

@@ -54,7 +54,7 @@ class Numeric:
         numbers = numbers_of(values)
         absent = np.isnan(numbers)
         if self.missing == "error":
-            _refuse_missing(self.name, absent, remedy="declare missing: indicator")
+            refuse_missing(self.name, absent, values.index, remedy="declare missing: indicator")
         low, high = self._transformed(np.array([self.low, self.high]))
         scaled = (self._transformed(np.clip(numbers, self.low, self.high)) - low) / (high - low)
         features = np.column_stack([np.where(absent, 0.5, scaled), absent])
@@ -105,7 +105,7 @@ class Binned:
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_edges + 1)."""
         numbers = numbers_of(values)
-        _refuse_missing(self.name, np.isnan(numbers), remedy="fill the row or leave it out")
+        refuse_missing(self.name, np.isnan(numbers), values.index, remedy="fill the row or leave it out")
         return np.eye(len(self.edges) + 1, dtype=np.float32)[np.searchsorted(self.edges, numbers, side="right")]
 
 
@@ -124,7 +124,7 @@ class OtherThan:
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """Indicator, shape (n_samples, 1)."""
         codes, uniques = _factorized(values)
-        _refuse_missing(self.name, codes < 0, remedy="fill the row or leave it out")
+        refuse_missing(self.name, codes < 0, values.index, remedy="fill the row or leave it out")
         differs = np.array([text_of(unique) != self.value for unique in uniques], dtype=np.float32)
         return differs[codes][:, None]
 
@@ -153,7 +153,7 @@ def category_codes(values: pd.Series, name: str, categories: tuple[str, ...]) ->
             remedy = "declare it or correct the row"
             raise ValueError(f"column {name!r} holds {text!r}, which the schema does not declare; {remedy}.")
     if MISSING not in position:
-        _refuse_missing(name, codes < 0, remedy=f"declare the category {MISSING!r} or fill the row")
+        refuse_missing(name, codes < 0, values.index, remedy=f"declare the category {MISSING!r} or fill the row")
     # Code −1 marks a missing value: it picks the last entry.
     return np.array([*(position[text] for text in texts), position.get(MISSING, -1)], dtype=np.int64)[codes]
 
@@ -193,6 +193,14 @@ def _days(dates: pd.Series) -> NDArray[np.float64]:
     return np.asarray(since / pd.Timedelta(days=1), dtype=np.float64)
 
 
+def refuse_missing(name: str, absent: NDArray[np.bool_], index: pd.Index, *, remedy: str) -> None:
+    """Refuse missing values, naming the first row. Rows are counted from 1, in a batch from its place in the table."""
+    if absent.any():
+        before = index.start if isinstance(index, pd.RangeIndex) and index.step == 1 else 0
+        first = before + int(np.flatnonzero(absent)[0]) + 1
+        raise ValueError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")
+
+
 def _factorized(values: pd.Series) -> tuple[NDArray[np.int64], list[Hashable]]:
     """Codes and distinct values; code −1 is a missing value."""
     try:
@@ -200,9 +208,3 @@ def _factorized(values: pd.Series) -> tuple[NDArray[np.int64], list[Hashable]]:
     except TypeError:
         raise ValueError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
     return codes.astype(np.int64), list(uniques)
-
-
-def _refuse_missing(name: str, absent: NDArray[np.bool_], *, remedy: str) -> None:
-    if absent.any():
-        first = int(np.flatnonzero(absent)[0]) + 1
-        raise ValueError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")

@@ -21,6 +21,7 @@ from fairdp.data.columns import (
     OtherThan,
     category_codes,
     days_of,
+    refuse_missing,
     text_of,
 )
 from fairdp.data.inference import distinct_values, infer_columns, infer_positive
@@ -205,10 +206,7 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
 def _complete(frame: pd.DataFrame, name: str) -> pd.Series:
     """A label or protected column, which must be filled in every row."""
     values = _values(frame, name)
-    if values.isna().any():
-        first = int(np.flatnonzero(values.isna())[0]) + 1
-        many = int(values.isna().sum())
-        raise ValueError(f"column {name!r} has {many} missing values, the first in row {first}; fill or drop them.")
+    refuse_missing(name, values.isna().to_numpy(dtype=bool), values.index, remedy="fill or drop them")
     return values
 
 

@@ -1,16 +1,31 @@
-"""Tables in files: read them, refuse broken ones with one clear line, and turn them into grouped data."""
+"""Tables in files: read them, whole or in batches, refuse broken ones in one line, and turn them into grouped data."""
 
 import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
+from fairdp import _validate
 from fairdp.data.columns import text_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
+
+if TYPE_CHECKING:
+    import _csv
+
+# Values that look like numbers in some parts of a file only must not change type from part to part.
+CSV_FORM: dict[str, Any] = {
+    "encoding": "utf-8-sig",
+    "skipinitialspace": True,
+    "index_col": False,
+    "low_memory": False,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +73,25 @@ def encode_table(frame: pd.DataFrame, schema: TableSchema) -> GroupedData:
     return GroupedData(schema.encode(frame), schema.encode_labels(frame), codes, names)
 
 
+def encoded_batches(path: str | Path, schema: TableSchema, *, rows: int = 50_000) -> Iterator[GroupedData]:
+    """The rows of a table as grouped data, some at a time; together the same as the encoded whole.
+
+    The file is checked before this returns; values that the schema does not allow are refused where they are met.
+    """
+    return _encoded(table_batches(path, rows=rows), schema)
+
+
+def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema) -> Iterator[GroupedData]:
+    for batch in batches:
+        # A column that the table lacks is no fault of these rows: without rows, nothing else can be wrong.
+        encode_table(batch.iloc[:0], schema)
+        try:
+            data = encode_table(batch, schema)
+        except ValueError as error:
+            raise ValueError(f"rows {batch.index[0] + 1} to {batch.index[-1] + 1}: {error}") from None
+        yield data
+
+
 def read_table(path: str | Path) -> pd.DataFrame:
     """The table in a CSV (UTF-8) or Parquet file.
 
@@ -67,42 +101,114 @@ def read_table(path: str | Path) -> pd.DataFrame:
         With one line that names the file and what is wrong with it.
     """
     path = Path(path)
+    if _is_csv(path):
+        _check_csv(path)
+        return pd.read_csv(path, **CSV_FORM)
+    with _opened_parquet(path) as file, _readable(path):
+        return file.read(use_threads=False).to_pandas()
+
+
+def table_batches(path: str | Path, *, rows: int = 50_000) -> Iterator[pd.DataFrame]:
+    """The table in a CSV (UTF-8) or Parquet file, some rows at a time, in memory that does not grow with the file.
+
+    The index goes on from batch to batch. Types are such that a schema encodes a batch as it encodes these rows in the
+    whole table.
+
+    Parameters
+    ----------
+    path
+        The file. It is checked before this returns, with the errors of `read_table`.
+    rows
+        At most so many rows are in memory at once.
+    """
+    _validate.positive_integer(rows=rows)
+    path = Path(path)
+    if _is_csv(path):
+        _check_csv(path)
+        return _csv_batches(path, rows)
+    _opened_parquet(path).close()
+    return _parquet_batches(path, rows)
+
+
+def _is_csv(path: Path) -> bool:
+    """Whether a file is a CSV table and not a Parquet one, by its ending."""
     if not path.is_file():
         what = "is a folder; name a file" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"table {str(path)!r} {what}.")
-    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".pq": _read_parquet}
-    if path.suffix.lower() not in readers:
+    if path.suffix.lower() not in (".csv", ".parquet", ".pq"):
         raise ValueError(f"table {str(path)!r} must end in .csv or .parquet, got {path.suffix or 'no ending'}.")
-    frame = readers[path.suffix.lower()](path)
-    if frame.empty:
-        raise ValueError(f"table {str(path)!r} has no rows.")
-    return frame
+    return path.suffix.lower() == ".csv"
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    content = path.read_bytes()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise ValueError(f"table {str(path)!r} is not UTF-8 at line {line}; save it as UTF-8.") from None
-    _check_lines(path, text)
-    # Values that look like numbers in some parts of a file only must not change type from part to part.
-    return pd.read_csv(io.StringIO(text), skipinitialspace=True, index_col=False, low_memory=False)
+def _csv_batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+    with pd.read_csv(path, **CSV_FORM, chunksize=rows, dtype=_csv_types(path, rows)) as batches:
+        yield from batches
 
 
-def _check_lines(path: Path, text: str) -> None:
+def _csv_types(path: Path, rows: int) -> dict[Hashable, str]:
+    """Type of each column in all of the file: codes 01, 02 are numbers, unless a later batch holds a word."""
+    kinds: dict[Hashable, set[str]] = {}
+    with pd.read_csv(path, **CSV_FORM, chunksize=rows) as batches:
+        for batch in batches:
+            for name, values in batch.items():
+                kinds.setdefault(name, set()).add(_kind(values))
+    return {name: _common_type(found) for name, found in kinds.items()}
+
+
+def _kind(values: pd.Series) -> str:
+    if values.isna().all():
+        return "missing"
+    return "int64" if values.dtype == np.int64 else pd.api.types.infer_dtype(values, skipna=True)
+
+
+def _common_type(kinds: set[str]) -> str:
+    """What pandas makes of a column whose parts are of these kinds."""
+    if kinds == {"int64"}:
+        return "int64"
+    if kinds <= {"int64", "floating", "missing"}:
+        return "float64"
+    return "boolean" if kinds <= {"boolean", "missing"} else "str"
+
+
+def _check_csv(path: Path) -> None:
     """Every line has the fields of the header: pandas would fill short lines with missing values."""
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.reader(stream, skipinitialspace=True, strict=True)
+        try:
+            header = next((row for row in reader if row), [])
+            _check_header(path, header)
+            if not _count_rows(path, reader, len(header)):
+                raise ValueError(f"table {str(path)!r} has no rows.")
+        except csv.Error as error:
+            raise ValueError(f"table {str(path)!r}: line {reader.line_num} is broken ({error}).") from None
+        except UnicodeDecodeError:
+            line = _first_broken_line(path)
+            raise ValueError(f"table {str(path)!r} is not UTF-8 at line {line}; save it as UTF-8.") from None
+
+
+def _count_rows(path: Path, reader: "_csv.Reader", n_fields: int) -> int:
+    count = 0
+    for row in reader:
+        if len(row) == n_fields:
+            count += 1
+        elif row:
+            found = f"line {reader.line_num} has {len(row)} fields, the header has {n_fields}"
+            raise ValueError(f"table {str(path)!r}: {found}; correct the line.")
+    return count
+
+
+def _first_broken_line(path: Path) -> int:
+    """Number of the first line that is not UTF-8; no character of UTF-8 goes over the end of a line."""
+    with path.open("rb") as stream:
+        return next(number for number, line in enumerate(stream, start=1) if not _is_utf8(line))
+
+
+def _is_utf8(line: bytes) -> bool:
     try:
-        header = next((row for row in reader if row), [])
-        _check_header(path, header)
-        for row in reader:
-            if row and len(row) != len(header):
-                found = f"line {reader.line_num} has {len(row)} fields, the header has {len(header)}"
-                raise ValueError(f"table {str(path)!r}: {found}; correct the line.")
-    except csv.Error as error:
-        raise ValueError(f"table {str(path)!r}: line {reader.line_num} is broken ({error}).") from None
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_header(path: Path, header: list[str]) -> None:
@@ -114,13 +220,33 @@ def _check_header(path: Path, header: list[str]) -> None:
             raise ValueError(f"table {str(path)!r} seems to be separated by {name}; save it with commas.")
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _parquet_batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+    start = 0
+    with _opened_parquet(path) as file, _readable(path):
+        for part in file.iter_batches(batch_size=rows, use_threads=False):
+            batch = part.to_pandas()
+            batch.index = pd.RangeIndex(start, start + len(batch))
+            start += len(batch)
+            yield batch
+
+
+def _opened_parquet(path: Path) -> pq.ParquetFile:
+    with _readable(path):
+        # Else whole columns of a row group are read ahead and kept, and a row group may be the whole file.
+        file = pq.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
+    _refuse_repeated(path, file.schema_arrow.names)
+    if not file.metadata.num_rows:
+        raise ValueError(f"table {str(path)!r} has no rows.")
+    return file
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn what goes wrong inside the reader of Parquet files into one line."""
     try:
-        frame = pd.read_parquet(path)
+        yield
     except (ValueError, OSError):
         raise ValueError(f"table {str(path)!r} is not a Parquet file that can be read.") from None
-    _refuse_repeated(path, [str(name) for name in frame.columns])
-    return frame
 
 
 def _refuse_repeated(path: Path, names: list[str]) -> None:

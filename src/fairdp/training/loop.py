@@ -35,15 +35,16 @@ class TrainingState:
     step: int = 0
 
 
-Observer = Callable[[TrainingState], None]
+Observer = Callable[[TrainingState], bool | None]
 
 
 def train(state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig, observe: Observer) -> None:
-    """Take all the steps that the plan has left, telling the observer after each."""
+    """Take all the steps that the plan has left, or until the observer, told of each, says that it is enough."""
     trainer = Trainer(state, data, plan, config)
     while state.step < plan.n_steps:
         trainer.step()
-        observe(state)
+        if observe(state):
+            return
 
 
 class Trainer:

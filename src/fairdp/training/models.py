@@ -1,7 +1,7 @@
 """Score models: a feature extractor followed by a linear head, all parameters in one flat vector."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -166,8 +166,12 @@ class ScoreModel:
     def scores(self, X: Tensor, *, chunk: int = 8192) -> Tensor:
         """Mean score of the heads, shape (n_records,); the extractor runs as at prediction (no dropout)."""
         head = self.heads.mean(0)
-        parts = [self.embed_fixed(part) @ head[:-1] + head[-1] for part in torch.split(X, chunk)]
+        parts = [embedded @ head[:-1] + head[-1] for embedded in self.embeddings(X, chunk=chunk)]
         return torch.cat(parts) if parts else torch.empty(0)
+
+    def embeddings(self, X: Tensor, *, chunk: int = 8192) -> Iterator[Tensor]:
+        """Embeddings as at prediction, some thousand records at a time."""
+        return (self.embed_fixed(part) for part in torch.split(X, chunk) if len(part))
 
     def _width_of_embedding(self) -> int:
         try:

@@ -1,0 +1,133 @@
+"""A certificate as people read it: in words, with estimates that may be published, and as one JSON record."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp.certify.certificate import Certificate, CertifiedGap, NotCertified
+from fairdp.metrics import metrics_of_counts
+
+NAMES = {
+    "demographic_parity": "demographic parity gap",
+    "equal_opportunity": "equal opportunity gap",
+    "equalized_odds": "equalised odds gap",
+}
+
+DEFINITIONS = {
+    "demographic_parity": "largest difference of two groups' rates of positive decisions",
+    "equal_opportunity": "the same among records with a positive label",
+    "equalized_odds": "the larger of the two, among records with a positive and with a negative label",
+    "ratio": "smallest over largest of the groups' rates of positive decisions",
+}
+
+_NOT_PROMISED = (
+    "Not promised: other populations than the one the records were drawn from, groups that are not named, fairness "
+    "between individuals, that a small gap is useful (see the positive rate), the model after any change, or the best "
+    "of several certificates picked after seeing them."
+)
+
+
+def certificate_statement(certificate: Certificate | NotCertified) -> str:
+    """What is promised, in words, and what is not."""
+    if isinstance(certificate, NotCertified):
+        return f"Fairness certificate: not certified, because {certificate.reason}."
+    lines = [
+        f"With confidence {100 * certificate.confidence:g} %, over the draw of the certification records and the noise "
+        "on their counts, the deployed model has, all at once:",
+        *(f"  {_claim(name, gap)}" for name, gap in certificate.gaps.items()),
+        *_dilution_lines(certificate),
+        *_coin_lines(certificate),
+        *_sequence_lines(certificate),
+        *_earlier_lines(certificate),
+        _NOT_PROMISED,
+    ]
+    return "\n".join(lines)
+
+
+def estimated_metrics(certificate: Certificate) -> dict[str, Any]:
+    """Metrics of the deployed model from the released counts alone, so that they may be published; no AUC follows."""
+    return {"auc": math.nan, **metrics_of_counts(_deployed_counts(certificate), certificate.group_names)}
+
+
+def certificate_record(certificate: Certificate | NotCertified) -> dict[str, Any]:
+    """Everything that a reader needs to use the certificate and to compute it again."""
+    record = certificate.to_dict()
+    if isinstance(certificate, Certificate):
+        record = {**record, "estimates": estimated_metrics(certificate), "definitions": DEFINITIONS}
+        if certificate.dilution is not None:
+            record["dilution"] = {**record["dilution"], "accuracy_undiluted": _undiluted_accuracy(certificate)}
+    return {**record, "statement": certificate_statement(certificate)}
+
+
+def _claim(name: str, gap: CertifiedGap) -> str:
+    if not gap.claimed:
+        return f"no claim about the {NAMES[name]}: an earlier bound was missed, and the sequence ended there."
+    ratio = "" if gap.ratio is None else f"; smallest over largest rate at least {_down(gap.ratio)}"
+    nothing = " (which says nothing: too few records)" if gap.tau >= 1 else ""
+    return f"{NAMES[name]} at most {_up(gap.tau)}{nothing}, set by {gap.pair[0]} against {gap.pair[1]}{ratio}."
+
+
+def _dilution_lines(certificate: Certificate) -> list[str]:
+    dilution = certificate.dilution
+    if dilution is None or not dilution.share:
+        return []
+    decision = "positive" if dilution.constant else "negative"
+    estimated = estimated_metrics(certificate)["accuracy"]
+    return [
+        f"To reach {dilution.target_tau:g}, a share of {_up(dilution.share)} of all decisions is {decision} whatever "
+        f"the record: estimated accuracy {estimated:.4f} instead of {_undiluted_accuracy(certificate):.4f}."
+    ]
+
+
+def _coin_lines(certificate: Certificate) -> list[str]:
+    rule = certificate.about.get("predictor", {})
+    if rule.get("kind", "deterministic") == "deterministic" and not rule.get("dilution"):
+        return []
+    return [
+        "The model decides by chance: the gaps are those of the chances of a positive decision, over coins that are "
+        "independent for people with different ids (or, where none are given, different records)."
+    ]
+
+
+def _sequence_lines(certificate: Certificate) -> list[str]:
+    registration = certificate.registration
+    if registration.require_tau is None:
+        return []
+    looks = "" if registration.n_looks == 1 else f", at most {registration.n_looks} looks, all paid for"
+    verdict = "met" if certificate.met else "missed"
+    return [f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order{looks}: {verdict}."]
+
+
+def _earlier_lines(certificate: Certificate) -> list[str]:
+    n_earlier = len(certificate.about.get("earlier", []))
+    if not n_earlier:
+        return []
+    return [
+        f"This is certificate {n_earlier + 1} of the model. Rely on one that was named before it was made; the best of "
+        "them, picked afterwards, fails with their failure probabilities added up."
+    ]
+
+
+def _deployed_counts(certificate: Certificate) -> NDArray[np.float64]:
+    counts = np.array(certificate.counts, dtype=np.float64).clip(min=0)
+    if certificate.dilution is None:
+        return counts
+    constant = np.zeros_like(counts)
+    constant[..., certificate.dilution.constant] = counts.sum(-1)
+    return (1 - certificate.dilution.share) * counts + certificate.dilution.share * constant
+
+
+def _undiluted_accuracy(certificate: Certificate) -> float:
+    counts = np.array(certificate.counts, dtype=np.float64).clip(min=0)
+    return float((counts[:, 0, 0].sum() + counts[:, 1, 1].sum()) / counts.sum()) if counts.sum() else math.nan
+
+
+def _up(value: float) -> str:
+    """Four digits, rounded up: words may not promise more than was computed."""
+    return f"{min(1.0, math.ceil(1e4 * value - 1e-9) / 1e4):.4f}"
+
+
+def _down(value: float) -> str:
+    return f"{math.floor(1e4 * value + 1e-9) / 1e4:.4f}"

@@ -1,0 +1,81 @@
+"""What is fixed before any certification record is looked at, and how the failure probability is shared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairdp import _validate
+
+METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
+# The rates whose gaps a metric needs; equalised odds is the larger of two gaps.
+RATES = {
+    "demographic_parity": ("positive",),
+    "equal_opportunity": ("true_positive",),
+    "equalized_odds": ("true_positive", "false_positive"),
+}
+
+# Shares of the failure probability for positive, true-positive and false-positive rates: cells of positives are the
+# smallest and need most (fixed in advance; equal shares would be valid too).
+_SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """What a certificate will claim, said beforehand: choosing after a look would void its confidence.
+
+    Parameters
+    ----------
+    confidence
+        Probability with which all claims hold together.
+    metrics
+        The metrics to bound; fewer get tighter bounds.
+    require_tau
+        A bound that every metric should meet. The metrics are then tested in the order of ``METRICS``, each at the
+        full level, until one fails.
+    n_looks
+        How often the same records may be looked at while training goes on; every look gets an equal share of the
+        failure probability and of epsilon.
+    """
+
+    confidence: float = 0.95
+    metrics: Sequence[str] = METRICS
+    require_tau: float | None = None
+    n_looks: int = 1
+
+    def __post_init__(self) -> None:
+        _validate.in_unit_interval(confidence=self.confidence)
+        if isinstance(self.metrics, str) or not self.metrics:
+            raise ValueError(f"certify_metrics must name at least one of {', '.join(METRICS)}; got {self.metrics!r}.")
+        for metric in self.metrics:
+            _validate.one_of(METRICS, certify_metrics=metric)
+        object.__setattr__(self, "metrics", tuple(metric for metric in METRICS if metric in self.metrics))
+        if self.require_tau is not None:
+            _validate.in_unit_interval(require_tau=self.require_tau)
+        _validate.positive_integer(n_looks=self.n_looks)
+
+    @property
+    def failure_probability(self) -> float:
+        """Failure probability of one look."""
+        return (1 - self.confidence) / self.n_looks
+
+    def levels(self) -> dict[str, float]:
+        """Failure probability of each kind of rate at one look."""
+        if self.require_tau is None:
+            return levels_of(self.metrics, self.failure_probability)
+        return dict.fromkeys(_kinds(self.metrics), self.failure_probability)
+
+
+def levels_of(metrics: Sequence[str], failure_probability: float) -> dict[str, float]:
+    """Failure probability of each kind of rate, when all the metrics are claimed together.
+
+    Equalised odds alone is one event: its true value is the gap of one fixed label, and only that gap can be missed.
+    """
+    kinds = _kinds(metrics)
+    if tuple(metrics) == ("equalized_odds",):
+        return dict.fromkeys(kinds, failure_probability)
+    total = sum(_SHARES[kind] for kind in kinds)
+    return {kind: failure_probability * _SHARES[kind] / total for kind in kinds}
+
+
+def _kinds(metrics: Sequence[str]) -> list[str]:
+    return [kind for kind in _SHARES if any(kind in RATES[metric] for metric in metrics)]

@@ -1,0 +1,63 @@
+"""`fairdp reproduce`: run a study again and write its results."""
+
+import os
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import output_options
+
+
+@click.command(epilog="\b\nExample:\n  fairdp reproduce certificate-slack --quick\n  fairdp reproduce --list\n")
+@click.argument("name", required=False)
+@click.option("--list", "only_list", is_flag=True, help="Show the studies and what each of them shows.")
+@click.option("--quick", is_flag=True, help="Less than a minute: shows that a study works, too few draws to conclude.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="results",
+    show_default=True,
+    help="Folder for NAME.json and NAME.md.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes that share the work; the results do not depend on it.  [default: one per processor]",
+)
+@output_options
+def reproduce(
+    name: str | None, only_list: bool, quick: bool, out: Path, workers: int | None, as_json: bool, seed: int | None
+) -> None:
+    """Run a study again and write its figures as JSON and Markdown; without a seed it is run with seed 0."""
+    from fairdp import __version__
+    from fairdp.reporting import print_cards, print_pairs
+    from fairdp.studies import STUDIES
+    from fairdp.studies.results import Run, record_of, write_results
+
+    if only_list:
+        cards = [{"study": study.name, "shows": study.shows} for study in STUDIES.values()]
+        print_cards("studies", cards, as_json=as_json)
+        return
+    if name is None or name not in STUDIES:
+        problem = "a study is needed, one of" if name is None else f"{name!r} is not one of"
+        raise click.BadParameter(f"{problem} {', '.join(STUDIES)}.", param_hint="NAME")
+    _make_folder(out)
+    n_workers = workers or os.cpu_count() or 1
+    run = Run(quick=quick, seed=seed or 0, workers=n_workers, say=lambda line: click.echo(line, err=True))
+    findings = STUDIES[name].findings(run)
+    record = record_of(name, STUDIES[name].shows, run, findings, version=__version__)
+    paths = write_results(record, findings, out)
+    if as_json:
+        print_pairs(record, as_json=True)
+        return
+    click.echo(f"{findings.text}\nWritten to {' and '.join(map(str, paths))}.")
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder before the work, so that a long run does not end with nowhere to write."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{str(folder)!r} cannot be written: {error.strerror}.", param_hint="--out") from None
+    if not os.access(folder, os.W_OK):
+        raise click.BadParameter(f"{str(folder)!r} cannot be written.", param_hint="--out")

@@ -1,0 +1,26 @@
+"""`fairdp verify`: compute epsilon and tau of a saved model again, and check its hashes."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import output_options
+
+
+@click.command(epilog="\b\nExample:\n  fairdp verify model/\n")
+@click.argument("folder", type=click.Path(path_type=Path))
+@output_options
+def verify(folder: Path, as_json: bool, seed: int | None) -> None:
+    """Check the saved model in FOLDER: hashes, epsilon from the recorded mechanism, tau from the recorded counts.
+
+    Exit code 1 if anything disagrees. Checksums notice damage; only a signature would notice a forger who makes all of
+    the files anew.
+    """
+    from fairdp.reporting import print_checks
+    from fairdp.verification import verify_folder
+
+    checks = verify_folder(folder)
+    print_checks([asdict(check) for check in checks], as_json=as_json)
+    if not all(check.passed for check in checks):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,47 @@
+"""Studies that can be run again by name; their code is loaded only when one of them runs."""
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from fairdp.studies.results import Findings, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A named study: what it shows, and the function that runs it.
+
+    Parameters
+    ----------
+    name
+        As it is typed.
+    shows
+        What the results say, in one line.
+    home, function
+        Where the code is: a module, and a function in it that makes `Findings` from a `Run`.
+    """
+
+    name: str
+    shows: str
+    home: str
+    function: str
+
+    def findings(self, run: Run) -> Findings:
+        """Run the study."""
+        return getattr(import_module(self.home), self.function)(run)
+
+
+_ALL = (
+    Study(
+        name="certificate-slack",
+        shows="How far the certified gap lies above the observed one, beside simpler bounds and one that is no bound.",
+        home="fairdp.studies.certificate_slack",
+        function="slack_study",
+    ),
+    Study(
+        name="certificate-coverage",
+        shows="How often certificates are wrong where the truth is known, and that broken ones are noticed.",
+        home="fairdp.studies.certificate_coverage",
+        function="coverage_study",
+    ),
+)
+STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

@@ -1,0 +1,166 @@
+"""`fairdp certify`: a new certificate of a saved model on fresh records, each of which is looked at once."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import fisher_exact
+
+from fairdp import _validate
+from fairdp.accounting import PrivacyBudget
+from fairdp.artifacts import digest_of
+from fairdp.certification import count_decisions, release_certificate
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.record import certificate_record
+from fairdp.certify.registration import Registration
+from fairdp.data.grouped import GroupedData
+from fairdp.data.tables import encoded_batches
+from fairdp.estimators import FairDPClassifier
+from fairdp.fitting import Generators, noisy_sizes
+from fairdp.register import TRAINING, Register, fingerprints, read_register, register_path, write_register
+from fairdp.saving import tensors_of
+from fairdp.tasks.saved import load_for_dataset, load_saved
+
+# Chance that fresh records are refused although no more of them equal used ones than happens by chance.
+_FALSE_REFUSAL = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyTask:
+    """One call of `fairdp certify`."""
+
+    folder: Path
+    table: Path | None
+    dataset: str | None
+    epsilon: float
+    registration: Registration
+    allow_equal: bool
+    seed: int | None
+
+
+def run_certify(task: CertifyTask) -> dict[str, Any]:
+    """Count, check that the records are fresh, note that they are used, and only then release."""
+    start = time.perf_counter()
+    _validate.finite_positive(epsilon=task.epsilon)
+    PrivacyBudget(epsilon=task.epsilon, delta=1e-5)
+    estimator, batches = _fresh_records(task)
+    if len(estimator.group_names_) < 2:
+        raise ValueError(f"the model in {str(task.folder)!r} knows one group only, hence no gap to certify.")
+    path = register_path(task.folder)
+    register = read_register(path) or Register.new()
+    seen = _Seen(batches, register.key)
+    generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
+    counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
+    if not task.allow_equal:
+        refuse_used(register, seen.fingerprints())
+    knows_training = TRAINING in register.uses
+    certificate = _certificate(task, estimator, counts, generators, checked=knows_training)
+    # Noted before anything is released: an interruption in between costs a look, never a look for free.
+    number = 1 + sum(name != TRAINING for name in register.uses)
+    write_register(path, register.with_use(f"certificate {number}", seen.fingerprints()))
+    estimator.certificate_ = certificate
+    estimator.save(task.folder)
+    return {
+        "method": estimator.method,
+        "n_certify": int(counts.sum()),
+        "certificate": certificate_record(estimator.certificate_),
+        "warnings": []
+        if knows_training
+        else [f"no register {str(path)!r} of the training records: whether any are among these is not known."],
+        "seconds": {"certify": time.perf_counter() - start},
+        "out": str(task.folder),
+    }
+
+
+def refuse_used(register: Register, fresh: NDArray[np.uint64]) -> None:
+    """Refuse records of which more equal used ones than happens by chance.
+
+    By chance a fresh record equals a used one about as often as a used one equals another.
+    """
+    known = np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *register.uses.values()]))
+    repeats = known[1:] == known[:-1]
+    twins = int((np.append(repeats, False) | np.append(False, repeats)).sum()) if len(known) else 0
+    for name, equal in register.used(fresh).items():
+        table = np.array([[equal, len(fresh) - equal], [twins, len(known) - twins]])
+        if equal and fisher_exact(table, alternative="greater").pvalue < _FALSE_REFUSAL:
+            raise ValueError(
+                f"{equal} of {len(fresh)} records were used before ({name}), so they cannot certify the model; give "
+                "records that it has not seen, or add --allow-equal if they are other people with equal values."
+            )
+
+
+class _Seen:
+    """Batches that leave their fingerprints as they pass."""
+
+    def __init__(self, batches: Iterable[GroupedData], key: bytes) -> None:
+        self._batches, self._key = batches, key
+        self._found: list[NDArray[np.uint64]] = []
+
+    def __iter__(self) -> Iterator[GroupedData]:
+        for batch in self._batches:
+            self._found.append(fingerprints(batch, self._key))
+            yield batch
+
+    def fingerprints(self) -> NDArray[np.uint64]:
+        return np.concatenate(self._found)
+
+
+def _fresh_records(task: CertifyTask) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
+    if (task.table is None) == (task.dataset is None):
+        raise ValueError("give either TABLE or --dataset to certify on.")
+    if task.dataset is not None:
+        estimator, test = load_for_dataset(task.folder, task.dataset)
+        return estimator, [test]
+    assert task.table is not None
+    estimator, schema = load_saved(task.folder)
+    return estimator, encoded_batches(task.table, schema)
+
+
+def _certificate(
+    task: CertifyTask,
+    estimator: FairDPClassifier,
+    counts: NDArray[np.int64],
+    generators: Generators,
+    *,
+    checked: bool,
+) -> Certificate:
+    earlier = [*_earlier(estimator.certificate_)]
+    # The difference of two releases with the same noise is exact: a seed that is used again must not repeat it.
+    purpose = f"certificate {len(earlier) + 1}"
+    names, private = estimator.group_names_, estimator.privacy_.group_sizes == "private"
+    sizes, spent = noisy_sizes(
+        counts.sum((1, 2)),
+        private=private,
+        epsilon=task.epsilon,
+        count_noise=generators.below(f"{purpose}, group sizes"),
+    )
+    certificate = release_certificate(
+        counts,
+        group_names=names,
+        registration=task.registration,
+        epsilons=(task.epsilon - spent,) * len(names),
+        expected_sizes=sizes,
+        rand_below=generators.below(f"{purpose}, counts"),
+    )
+    about = {
+        "model_sha256": digest_of(tensors_of(estimator.score_model_)),
+        "predictor": estimator.predictor_.described(),
+        "records": "fresh records" + ("" if checked else ", as the data holder says: no register was there to ask"),
+        "sizes_epsilon": spent,
+        "noise_seeded": generators.seeded,
+        "earlier": earlier,
+    }
+    capped = certificate.capped(estimator.predictor_.input_agnostic_tau(estimator.score_model_))
+    return replace(capped, about=about)
+
+
+def _earlier(certificate: Certificate | NotCertified) -> Iterator[dict[str, Any]]:
+    """What earlier certificates of the model claimed, oldest first: picking the best of several would void them."""
+    if isinstance(certificate, Certificate):
+        yield from certificate.about.get("earlier", [])
+        taus = {name: gap.tau for name, gap in certificate.gaps.items()}
+        yield {"confidence": certificate.confidence, "epsilon": certificate.epsilon, "tau": taus}

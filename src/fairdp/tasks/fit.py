@@ -1,0 +1,113 @@
+"""`fairdp fit`: from files to a trained, certified and measured model."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairdp.artifacts import MARKER
+from fairdp.certify.certificate import Certificate
+from fairdp.certify.record import certificate_record, estimated_metrics
+from fairdp.data.grouped import GroupedData
+from fairdp.estimators import FairDPClassifier
+from fairdp.files import check_replaceable
+from fairdp.fitting import Progress
+from fairdp.register import TRAINING, Register, check_register, fingerprints, register_path, write_register
+from fairdp.runs import RunSettings
+from fairdp.tasks.measuring import measure, warnings_of
+from fairdp.tasks.progress import progress_bar
+from fairdp.tasks.records import Records, Source, load_records
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitTask:
+    """One call of `fairdp fit`."""
+
+    source: Source
+    parameters: dict[str, Any]
+    checkpoint: Path | None
+    resume: bool
+    out: Path | None
+    private_metrics: bool = False
+
+
+def run_fit(task: FitTask) -> dict[str, Any]:
+    """Train, certify, measure and save; all that can be refused is refused before training."""
+    start = time.perf_counter()
+    estimator = FairDPClassifier(**task.parameters)
+    settings = RunSettings.of(**estimator.get_params(deep=False))
+    if task.out is not None:
+        check_replaceable(task.out, marker=MARKER)
+        check_register(register_path(task.out))
+    records = load_records(task.source)
+    reason = settings.reason_for_no_certificate(records.train.n_groups)
+    if task.private_metrics and reason:
+        raise ValueError(f"--private-metrics come from the certificate's counts, but there is none, because {reason}.")
+    register = _train(estimator, records, task)
+    measured = _measured(estimator, records, private=task.private_metrics)
+    saved = [] if task.out is None else _save(estimator, register, task.out, task.checkpoint)
+    return {
+        "method": estimator.method,
+        "dataset": records.name,
+        **measured,
+        "privacy": estimator.privacy_.to_dict(),
+        "certificate": certificate_record(estimator.certificate_),
+        "warnings": [*records.warnings, *warnings_of(estimator, measured["metrics"]), *saved],
+        "seconds": {**estimator.seconds_, "total": time.perf_counter() - start},
+        "out": None if task.out is None else str(task.out),
+        "statement": estimator.privacy_statement(),
+    }
+
+
+def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> Register:
+    """Fit the estimator; returns the register of the records that were used."""
+    register = Register.new()
+
+    def note(train: GroupedData, held_out: GroupedData) -> None:
+        nonlocal register
+        if task.out is not None:
+            for name, part in ((TRAINING, train), ("certificate 1", held_out)):
+                register = register.with_use(name, fingerprints(part, register.key))
+
+    with progress_bar("training") as observe:
+        estimator.fit_grouped(
+            records.train,
+            progress=Progress(observe=observe, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume),
+            public_assumptions=records.public_assumptions,
+            feature_schema=None if records.schema is None else records.schema.to_dict(),
+        )
+    if records.schema is not None:
+        estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
+    return register
+
+
+def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> dict[str, Any]:
+    """Metrics and sizes: exact ones for the data holder, or what follows from the released counts."""
+    certificate = estimator.certificate_
+    if private and isinstance(certificate, Certificate):
+        counted = sum(max(0, n) for group in certificate.counts for row in group for n in row)
+        sizes = {"n_train": None, "n_certify": counted, "n_test": None}
+        return {**sizes, "metrics": estimated_metrics(certificate)}
+    sizes = {
+        "n_train": estimator.n_train_,
+        "n_certify": estimator.n_certify_,
+        "n_test": records.test.n_samples,
+    }
+    return {**sizes, "metrics": measure(estimator, records.test)}
+
+
+def _save(estimator: FairDPClassifier, register: Register, out: Path, checkpoint: Path | None) -> list[str]:
+    """Write the model, its register beside it, and remove its checkpoint; returns what the user should know of it."""
+    replaced = (out / MARKER).exists()
+    try:
+        estimator.save(out)
+        write_register(register_path(out), register)
+    except OSError as error:
+        kept = f"; add --resume to continue from {str(checkpoint)!r}" if checkpoint else ""
+        raise ValueError(f"--out {str(out)!r} cannot be written: {error.strerror}{kept}.") from None
+    if checkpoint is not None:
+        # The model is safe now, and the file holds the state of the noise generator.
+        checkpoint.unlink(missing_ok=True)
+    return [f"the model that was in {str(out)!r} has been replaced."] if replaced else []

@@ -1,0 +1,20 @@
+"""A progress bar where somebody can see it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Any]:
+    """A bar on a terminal's stderr, silence elsewhere; yields a function of the step and the number of steps."""
+    if not sys.stderr.isatty():
+        yield lambda step, n_steps: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        job = bar.add_task(label)
+        yield lambda step, n_steps: bar.update(job, completed=step, total=n_steps)

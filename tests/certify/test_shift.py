@@ -1,0 +1,210 @@
+import dataclasses
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from fairdp.certify.noise import noise_quantile
+from fairdp.certify.shift import ShiftBound, bound_under_shift, largest_total, shift_slope, smallest_share
+from statistical import assert_rate_at_most
+
+
+def gap(joint, rates):
+    """Largest difference of the groups' acceptance rates; Pr(group, label) and acceptance given both."""
+    by_group = (joint * rates).sum(-1) / joint.sum(-1)
+    return np.ptp(by_group, axis=-1)
+
+
+def slopes(joints, rates):
+    return np.array([shift_slope(abs(r[:, 1] - r[:, 0]), p.sum(1)) for p, r in zip(joints, rates, strict=True)])
+
+
+def shifted_cases(n_cases, n_groups):
+    """Populations of all kinds, what they turn into, and how far that is from them."""
+    rng = np.random.default_rng(n_groups)
+    flat = np.exp(rng.uniform(-3, 1, n_cases))[:, None] * np.ones(2 * n_groups)
+    before, other = (rng.standard_gamma(flat) + 1e-9 for _ in range(2))
+    before, other = (p / p.sum(1, keepdims=True) for p in (before, other))
+    part = rng.uniform(0, 1, (n_cases, 1)) ** 3
+    after = (1 - part) * before + part * other
+    rates = rng.random((n_cases, n_groups, 2)).round(rng.integers(0, 3))
+    shape = (n_cases, n_groups, 2)
+    return before.reshape(shape), after.reshape(shape), rates, abs(after - before).sum(1) / 2
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_no_shift_of_that_size_does_worse(n_groups):
+    before, after, rates, shifts = shifted_cases(15_000, n_groups)
+    allowed = gap(before, rates) + shifts * slopes(before, rates)
+    assert (gap(after, rates) <= allowed + 1e-9).all()
+
+
+def test_that_check_notices_half_the_slope():
+    before, after, rates, shifts = shifted_cases(15_000, 2)
+    allowed = gap(before, rates) + shifts * slopes(before, rates) / 2
+    assert (gap(after, rates) > allowed + 1e-9).any()
+
+
+def test_the_bound_is_nearly_attained():
+    # Shares of one half: new positives in the upper group, d = 1/2, and the last ones leave the lower, d = 1/2.
+    rates = np.array([[0.5, 1.0], [0.0, 0.5]])
+    before, after = np.array([[0.5, 0.0], [0.49, 0.01]]), np.array([[0.5, 0.01], [0.49, 0.0]])
+    bound = ShiftBound(tau=gap(before, rates), slope=shift_slope(np.array([0.5, 0.5]), np.array([0.5, 0.5])))
+    # By hand: .49 at first, then 1/2 + 1/2 · .01/.51; the bound says .49 + .01 · 2.
+    assert bound.tau == pytest.approx(0.49)
+    assert gap(after, rates) == pytest.approx(0.5 + 0.005 / 0.51)
+    assert bound.at(0.01) == pytest.approx(0.51)
+    assert bound.at(0.01) - gap(after, rates) < 0.02 * 0.01
+
+
+def test_the_slope_by_hand():
+    # .3/.5 = .6, .2/.1 = 2, .1/.4 = .25: the two largest add up to 2.6.
+    assert shift_slope(np.array([0.3, 0.2, 0.1]), np.array([0.5, 0.1, 0.4])) == pytest.approx(2.6)
+    assert shift_slope(np.array([0.3, 0.0]), np.array([0.5, 0.0])) == math.inf
+    assert shift_slope(np.array([0.3]), np.array([1.0])) == 0.0
+
+
+def test_no_shift_changes_nothing_and_a_bad_one_is_named():
+    bound = ShiftBound(tau=0.1, slope=math.inf)
+    assert (bound.at(0.0), bound.at(0.001)) == (0.1, 1.0)
+    assert ShiftBound(tau=0.1, slope=2.0).at(0.05) == pytest.approx(0.2)
+    with pytest.raises(ValueError, match=r"^shift must be in \[0, 1\], got 2\.$"):
+        bound.at(2)
+
+
+# The size of the sample and the share of a group.
+
+
+def test_the_total_by_hand():
+    # a = 1/2 and e^λ = 3/2: E e^{λX} = (1/4) / (1/4 · 2/3) = 3/2 and its logarithm's slope is 3 − 1/2. That λ is best
+    # for 8 draws when ln(1/β) = 8 · (5/2 − 1) ln(3/2), and then t = 8 · 5/2.
+    level = math.exp(-8 * 1.5 * math.log(1.5))
+    assert largest_total(1000, epsilons=(math.log(2),) * 2, failure_probability=level) == 1020
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_total_is_a_little_above_the_exact_quantile(epsilon):
+    exact = noise_quantile(epsilon, 8, 0.001)
+    assert exact <= largest_total(0, epsilons=(epsilon, epsilon), failure_probability=0.001) <= 1.35 * exact + 1
+
+
+def test_the_total_allows_for_the_noisiest_group():
+    def reach(*epsilons):
+        return largest_total(0, epsilons=epsilons, failure_probability=0.01)
+
+    assert reach(1.0, 1.0) < reach(1.0, 0.1) < reach(0.1, 0.1)
+
+
+def test_a_share_by_hand():
+    # Without noise all 10 of 10: r^10 = .05; 3 of 3 or more of 1 cannot be, so nothing is claimed.
+    settings = {"epsilon": 60.0, "failure_probability": 0.05}
+    assert smallest_share(10, total=10, **settings) == pytest.approx(0.05**0.1, abs=1e-7)
+    assert smallest_share(3, total=1, **settings) == 0.0
+    assert smallest_share(0, total=100, **settings) == 0.0
+    assert smallest_share(-5, total=-2, **settings) == 0.0
+
+
+def test_a_share_of_a_million_records():
+    # 1/3 − 2.326 · √(2/9 / 10⁶) = .33224, and the noise of a few records changes little.
+    share = smallest_share(333_333, total=1_000_000, epsilon=1.0, failure_probability=0.01)
+    assert share == pytest.approx(0.33224, abs=2e-5)
+
+
+def laplace(rng, epsilon, n_draws, folds):
+    draws = rng.geometric(1 - np.exp(-epsilon), (2, n_draws, folds)).sum(2)
+    return draws[0] - draws[1]
+
+
+def missed_shares(bound_of, *, size, share, epsilon, n_runs=1000):
+    """How often a bound on the first of two groups' share lies above the truth."""
+    rng = np.random.default_rng([size, int(1000 * share)])
+    first = rng.binomial(size, share, n_runs)
+    noisy = first + laplace(rng, epsilon, n_runs, 4)
+    totals = noisy + size - first + laplace(rng, epsilon, n_runs, 4)
+    bound_of = functools.lru_cache(bound_of)
+    return sum(bound_of(int(n), int(total)) > share for n, total in zip(noisy, totals, strict=True)), n_runs
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "epsilon"),
+    [(0, 0.5, 1.0), (1, 0.001, 4.0), (5, 0.1, 0.5), (60, 0.02, 1.0), (60, 0.9, 0.3), (3000, 0.3, 1.0)],
+)
+def test_shares_are_missed_no_more_often_than_stated(size, share, epsilon):
+    """1,000 runs notice a true rate of .16 against .1, at a false-alarm rate of 1e-6."""
+
+    def bound_of(noisy, noisy_total):
+        total = largest_total(noisy_total, epsilons=(epsilon, epsilon), failure_probability=0.01)
+        return smallest_share(noisy, total=total, epsilon=epsilon, failure_probability=0.09)
+
+    assert_rate_at_most(*missed_shares(bound_of, size=size, share=share, epsilon=epsilon), 0.1)
+
+
+def test_that_check_notices_a_share_without_a_margin_for_noise():
+    def bound_of(noisy, noisy_total):
+        return smallest_share(noisy, total=noisy_total, epsilon=60.0, failure_probability=0.1)
+
+    with pytest.raises(AssertionError):
+        assert_rate_at_most(*missed_shares(bound_of, size=60, share=0.5, epsilon=0.3), 0.1)
+
+
+# The whole bound, on a small and a larger group.
+
+
+def test_what_two_groups_and_the_total_spend_adds_up():
+    from fairdp.certify.shift import _GAP, _LABEL_GAP, _SHARE, _TOTAL
+
+    assert pytest.approx(1.0) == _GAP + 2 * _LABEL_GAP + 2 * _SHARE + _TOTAL
+
+
+JOINT = np.array([[0.22, 0.08], [0.45, 0.25]])
+RATES = np.array([[0.1, 0.5], [0.2, 0.8]])
+N_RECORDS, EPSILON, LEVEL = 900, 1.0, 0.3
+# Positives leave the group of the lower rate, and negatives that of the higher.
+MOVED = JOINT + np.array([[0.08, -0.08], [-0.1, 0.1]])
+
+
+@functools.cache
+def certified(n_runs, score_box):
+    rng = np.random.default_rng(3)
+    chances = np.stack([JOINT * (1 - RATES), JOINT * RATES], axis=-1)
+    settings = {"failure_probability": LEVEL, "score_box_groups": score_box, "score_box_cells": score_box}
+    samples = rng.multinomial(N_RECORDS, chances.ravel(), n_runs) + laplace(rng, EPSILON, n_runs * 8, 1).reshape(-1, 8)
+    return [bound_under_shift(counts.reshape(2, 2, 2), epsilon=EPSILON, **settings) for counts in samples]
+
+
+def is_missed(bound):
+    """Whether the gap is above the bound after the shift, or the line anywhere below the true one."""
+    true = ShiftBound(tau=gap(JOINT, RATES), slope=slopes([JOINT], [RATES])[0])
+    shift = abs(MOVED - JOINT).sum() / 2
+    return bound.at(shift) < gap(MOVED, RATES) or bound.tau < true.tau or bound.slope < true.slope
+
+
+@pytest.mark.parametrize(("n_runs", "score_box"), [(12, False), (30, True)])
+def test_the_whole_bound_is_missed_no_more_often_than_stated(n_runs, score_box):
+    """A coarse check of the whole, at a false-alarm rate of 1e-6; its parts have fine ones."""
+    bounds = certified(n_runs, score_box)
+    assert_rate_at_most(sum(map(is_missed, bounds)), n_runs, LEVEL)
+    assert all(bound.at(0.02) < 0.6 for bound in bounds)
+
+
+def test_that_check_notices_a_bound_that_ignores_the_labels():
+    level = [dataclasses.replace(bound, slope=0.0) for bound in certified(30, True)]
+    missed = sum(bound.at(0.18) < gap(MOVED, RATES) for bound in level)
+    with pytest.raises(AssertionError):
+        assert_rate_at_most(missed, 30, LEVEL)
+
+
+def test_a_group_that_may_be_empty_leaves_no_bound_under_shift():
+    counts = np.array([[[1, 0], [-1, 2]], [[300, 30], [60, 40]]])
+    settings = {"failure_probability": 0.05, "score_box_groups": True, "score_box_cells": True}
+    bound = bound_under_shift(counts, epsilon=(1.0, 0.5), **settings)
+    assert bound.slope == math.inf
+    assert bound.at(0.01) == 1.0
+
+
+def test_a_bad_level_is_named():
+    with pytest.raises(ValueError, match=r"^failure_probability must be in \(0, 1\), got 5\.$"):
+        bound_under_shift(
+            np.ones((2, 2, 2), int), epsilon=1.0, failure_probability=5, score_box_groups=True, score_box_cells=True
+        )

@@ -1,0 +1,33 @@
+"""Commands as users type them, in this process."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from fairdp.cli import main
+
+
+@pytest.fixture
+def run(capsys):
+    """A command in this process: exit code, stdout, stderr."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=stop.value.code, out=out, err=err)
+
+    return call
+
+
+@pytest.fixture
+def answer(run):
+    """The one JSON object of a command that must succeed without a word on stderr."""
+
+    def call(*arguments):
+        result = run(*arguments, "--json")
+        assert (result.code, result.err) == (0, "")
+        return json.loads(result.out, parse_constant=pytest.fail)
+
+    return call

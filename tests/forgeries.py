@@ -1,0 +1,159 @@
+"""Saved models of every kind, and the changes that someone who wants to mislead would make to them."""
+
+import functools
+import hashlib
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from estimator_cases import CERTIFIED, fitted
+from fairdp import verification
+from fairdp.accounting import SampledGaussian, epsilon_spent
+from fairdp.certify.certificate import certificate_from, certify
+from fairdp.certify.gaps import gap_bound
+from fairdp.certify.record import certificate_record, certificate_statement
+from fairdp.files import json_bytes
+
+ONE = {"certify_metrics": ("demographic_parity",)}
+KINDS = {
+    "deterministic": {},
+    "parity alone": ONE,
+    "one conditional gap": {"certify_metrics": ("equal_opportunity",)},
+    "equalised odds alone": {"certify_metrics": ("equalized_odds",)},
+    "random head": {**ONE, "predictor": "gibbs"},
+    "smoothed with a small head": {**ONE, "predictor": "smoothed", "smoothing": 2.0, "weight_bound": 0.05},
+    "smoothed and diluted": {**ONE, "predictor": "smoothed", "weight_bound": 0.5, "target_tau": 0.05},
+    "diluted": {**ONE, "target_tau": 0.05},
+    "required and met": {"require_tau": 0.9},
+    "required and missed": {"require_tau": 0.01},
+    "two looks": {**ONE, "require_tau": 0.3, "n_looks": 2},
+    "no noise": {"epsilon": math.inf},
+    "not private": {**ONE, "method": "clean"},
+    "one group": {"sex": ("all",) * 600},
+    "three groups": {**ONE, "sex": ("f", "m", "x") * 200},
+    "nothing held out": {"certify_fraction": 0.0},
+    "private sizes": {**ONE, "group_sizes": "private"},
+    "average noise": {**ONE, "noise_allocation": "average"},
+}
+DOCUMENTS = {"model": "model.json", "privacy": "privacy.json", "certificate": "certificate.json"}
+TIED = ("model.safetensors", "model.json", "privacy.json")
+
+
+@functools.cache
+def _model(kind: str):
+    return fitted(**{**CERTIFIED, **KINDS[kind]})
+
+
+def saved(kind: str, folder: Path) -> Path:
+    """A model of this kind, fitted once and saved anew."""
+    _model(kind).save(folder)
+    return folder
+
+
+@functools.cache
+def _bound(arms, failure_probability, score_box):
+    return gap_bound(arms, failure_probability=failure_probability, score_box=score_box)
+
+
+def remembered_bound(arms, *, failure_probability, score_box=False):
+    """The pure and slow `gap_bound`, computed once: most changes leave its inputs alone."""
+    return _bound(tuple(arms), failure_probability, score_box)
+
+
+def failed(folder: Path) -> set[str]:
+    return {check.name for check in verification.verify_folder(folder) if not check.passed}
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def flip(path: Path, position: int, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def tie(folder: Path) -> None:
+    """Let the certificate name the files that are there now."""
+    certificate = json.loads((folder / "certificate.json").read_bytes())
+    certificate["files"] = {name: sha256(folder / name) for name in TIED}
+    (folder / "certificate.json").write_bytes(json_bytes(certificate))
+
+
+def sum_up(folder: Path) -> None:
+    names = sorted(path.name for path in folder.iterdir() if path.name != "SHA256SUMS")
+    (folder / "SHA256SUMS").write_text("".join(f"{sha256(folder / name)}  {name}\n" for name in names))
+
+
+def forge(folder: Path, change, *, sums: bool = True) -> None:
+    """Apply a change to the three records of a folder, and make all hashes agree with it."""
+    files = SimpleNamespace(**{name: json.loads((folder / file).read_bytes()) for name, file in DOCUMENTS.items()})
+    change(files)
+    for name, file in DOCUMENTS.items():
+        (folder / file).write_bytes(json_bytes(getattr(files, name)))
+    tie(folder)
+    if sums:
+        sum_up(folder)
+
+
+def put(record, path, value) -> None:
+    *above, last = path
+    for name in above:
+        record = record[name]
+    record[last] = value
+
+
+def certificate_with(*path, value, words: bool = True):
+    """A change of one value of the certificate, and of the words that follow from it."""
+
+    def change(files):
+        put(files.certificate, path, value)
+        if words:
+            reword(files.certificate)
+
+    return change
+
+
+def privacy_with(**values):
+    return lambda files: files.privacy.update(values)
+
+
+def mechanism_with(**numbers):
+    """A change of what was accounted, with the epsilon that follows from it."""
+
+    def change(files):
+        for group, mechanism in files.privacy["mechanisms"].items():
+            mechanism.update(numbers)
+            files.privacy["epsilon_by_group"][group] = epsilon_of(mechanism, files.privacy["delta"])
+        files.privacy["epsilon"] = max(files.privacy["epsilon_by_group"].values())
+
+    return change
+
+
+def epsilon_of(mechanism: dict, delta: float) -> float:
+    return epsilon_spent(SampledGaussian(**mechanism), delta)
+
+
+def reword(certificate: dict) -> None:
+    """Let the words say what the record says now."""
+    record = dict(certificate)
+    if record["dilution"]:
+        record["dilution"] = {name: record["dilution"][name] for name in ("share", "constant", "target_tau")}
+    certificate["statement"] = certificate_statement(certificate_from(record))
+
+
+def recompute(certificate: dict) -> None:
+    """Let bounds, estimates and words follow from the counts, groups, epsilons and confidence of the record."""
+    made = certify(
+        np.array(certificate["counts"]),
+        epsilon=[certificate["epsilon_by_group"][name] for name in certificate["group_names"]],
+        group_names=tuple(certificate["group_names"]),
+        expected_sizes=tuple(certificate["expected_sizes"]),
+        metrics=tuple(certificate["metrics"]),
+        **{name: certificate[name] for name in ("confidence", "require_tau", "n_looks")},
+    )
+    certificate.update({**certificate_record(made), "about": certificate["about"]})
