@@ -11,7 +11,7 @@ from fairdp.privacy import rounded_up
 METRIC_NAMES = {
     "auc": "ROC-AUC",
     "accuracy": "accuracy",
-    "majority_accuracy": "accuracy of always the majority",
+    "majority_accuracy": "majority-class accuracy",
     "positive_rate": "positive rate",
     "demographic_parity_difference": "demographic parity gap",
     "demographic_parity_ratio": "demographic parity ratio",
@@ -26,10 +26,15 @@ def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         _print_json(report)
         return
-    title = f"{report['method']} on {report['dataset']}"
-    rows = [*_privacy_rows(report["privacy"]), None, *_metric_rows(report["metrics"])]
-    _print_table(f"{title}: {_sizes(report)}", rows)
-    print(f"\n{report['statement']}\n\n{report['certificate']['statement']}\n")
+    print(f"{report['method']} on {report['dataset']}: {_sizes(report)}")
+    _print_table(None, _privacy_rows(report["privacy"]))
+    bounds = _bounds(report["certificate"])
+    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report["metrics"])]
+    rows.insert(4, (*_by_group_row(report["metrics"]), ""))
+    measured = "on the test records" if report["n_train"] is not None else "from the noisy counts"
+    level = f"certified, {100 * report['certificate']['confidence']:g} %" if bounds else ""
+    _print_table(None, rows, headers=("", measured, level))
+    print(f"{report['statement']}\n\n{report['certificate']['statement']}\n")
     if report["out"]:
         print(f"Model written to {report['out']}.")
     _print_warnings(report["warnings"])
@@ -162,19 +167,25 @@ def _paper_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _sizes(report: Mapping[str, Any]) -> str:
     if report["n_train"] is None:
         return f"about {report['n_certify']:,} certification records"
-    return (
-        f"{report['n_train']:,} training, {report['n_certify']:,} certification and {report['n_test']:,} test records"
-    )
+    parts = {"training": "n_train", "certification": "n_certify", "test": "n_test"}
+    return ", ".join(f"{report[size]:,} {part}" for part, size in parts.items() if report[size]) + " records"
 
 
 def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(name, label, _number(metrics[name])) for name, label in METRIC_NAMES.items()]
 
 
-def _metric_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [(label, value) for _, label, value in _metrics(metrics)]
-    rows.insert(4, _by_group_row(metrics))
-    return rows
+def _bounds(certificate: Mapping[str, Any]) -> dict[str, str]:
+    """What is certified of each metric, rounded to the safe side."""
+    claims = {name: certificate[name] for name in certificate.get("metrics", ()) if certificate[name]["claimed"]}
+    found = {
+        f"{name}_difference": f"at most {min(1.0, math.ceil(1e4 * gap['tau'] - 1e-9) / 1e4):.4f}"
+        for name, gap in claims.items()
+    }
+    ratio = claims.get("demographic_parity", {}).get("ratio")
+    if ratio is not None:
+        found["demographic_parity_ratio"] = f"at least {math.floor(1e4 * ratio + 1e-9) / 1e4:.4f}"
+    return found
 
 
 def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
