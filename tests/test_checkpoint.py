@@ -252,9 +252,9 @@ def start(*arguments) -> subprocess.Popen:
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:
-    """Until the checkpoint exists: the run is then in mid-course."""
+    """Until the checkpoint holds something: the run is then in mid-course (an empty one only tries the place)."""
     limit = time.monotonic() + 120
-    while not path.exists():
+    while not (path.exists() and path.stat().st_size):
         assert process.poll() is None, "the run ended before it wrote a checkpoint"
         assert time.monotonic() < limit, "no checkpoint within two minutes"
         time.sleep(0.005)

@@ -177,7 +177,8 @@ def test_a_missing_register_is_warned_of_and_the_certificate_says_so(run):
     result = run(*CERTIFY)
     assert result.code == 0
     assert result.err.startswith("warning: no register")
-    assert "no register" in certificate()["about"]["records"]
+    assert "no register" in certificate()["about"]["assumed"][0]
+    assert "no register" in certificate()["statement"]
     assert run("verify", "model").code == 0
 
 

@@ -91,14 +91,14 @@ def test_the_slack_study_writes_its_table(reproduce):
     result = reproduce("certificate-slack", "--quick", "--workers", "1", "--seed", "5", "--json")
     assert result.code == 0
     assert "slack: 4 of 4" in result.err
-    record = json.loads((result.folder / "results" / "certificate-slack.json").read_text())
+    record = json.loads((result.folder / "results" / "quick" / "certificate-slack.json").read_text())
     assert json.loads(result.out) == record
     assert record["command"] == "fairdp reproduce certificate-slack --quick --seed 5"
     assert (record["version"], record["seed"], record["study"]) == (__version__, 5, "certificate-slack")
     for row in record["slack"]:
         assert 0 < row["pair1"] < row["pair3"] < row["conv6"] < row["conv12"]
         assert row["wald"] < row["pair3"]
-    text = (result.folder / "results" / "certificate-slack.md").read_text()
+    text = (result.folder / "results" / "quick" / "certificate-slack.md").read_text()
     assert record["command"] in text
     assert __version__ in text
     assert "| 1 | DP 2154/4358 (0.08/0.13) | 0.0354 | 0.0299 |" in text

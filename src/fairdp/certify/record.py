@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairdp.certify.certificate import Certificate, CertifiedGap, NotCertified
-from fairdp.metrics import metrics_of_counts
+from fairdp.metrics import collapse_warning, metrics_of_counts
 
 NAMES = {
     "demographic_parity": "demographic parity gap",
@@ -39,8 +39,10 @@ def certificate_statement(certificate: Certificate | NotCertified) -> str:
         *(f"  {_claim(name, gap)}" for name, gap in certificate.gaps.items()),
         *_dilution_lines(certificate),
         *_coin_lines(certificate),
+        _positive_rate_line(certificate),
         *_sequence_lines(certificate),
         *_earlier_lines(certificate),
+        *(f"Assumed: {assumption}." for assumption in certificate.about.get("assumed", [])),
         _NOT_PROMISED,
     ]
     return "\n".join(lines)
@@ -81,11 +83,23 @@ def _dilution_lines(certificate: Certificate) -> list[str]:
     ]
 
 
+def _positive_rate_line(certificate: Certificate) -> str:
+    """A gap is worth nothing without the rate of positive decisions beside it."""
+    estimated = estimated_metrics(certificate)
+    rates = ", ".join(f"{name} {rate:.4f}" for name, rate in estimated["positive_rate_by_group"].items())
+    collapse = collapse_warning(estimated["positive_rate"])
+    warning = "" if collapse is None else f" Warning: {collapse}"
+    return f"Estimated rate of positive decisions: {estimated['positive_rate']:.4f} ({rates}).{warning}"
+
+
 def _coin_lines(certificate: Certificate) -> list[str]:
     rule = certificate.about.get("predictor", {})
     if rule.get("kind", "deterministic") == "deterministic" and not rule.get("dilution"):
         return []
+    constant = "positive" if rule.get("constant") else "negative"
+    apart = f"A share of {_up(rule['dilution'])} of all decisions is {constant} whatever the record. "
     return [
+        f"{apart if rule.get('dilution') and certificate.dilution is None else ''}"
         "The model decides by chance: the gaps are those of the chances of a positive decision, over coins that are "
         "independent for people with different ids (or, where none are given, different records)."
     ]

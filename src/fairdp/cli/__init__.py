@@ -49,6 +49,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(DONE)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted; nothing was written but a checkpoint, if one was asked for", INTERRUPTED)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        sys.exit(BAD_INPUT)
     except click.UsageError as error:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
         _fail(f"{error.format_message()}{hint}", BAD_INPUT)

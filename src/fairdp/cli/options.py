@@ -1,5 +1,6 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,7 +79,8 @@ def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -
     missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
     for metric, gap in missed.items():
         if gap["claimed"]:
-            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {gap['tau']:.4f}.", err=True)
+            certified = math.ceil(1e4 * gap["tau"] - 1e-9) / 1e4
+            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {certified:.4f}.", err=True)
     if missed:
         raise click.exceptions.Exit(1)
 

@@ -15,9 +15,7 @@ from fairdp.cli.options import output_options
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default="results",
-    show_default=True,
-    help="Folder for NAME.json and NAME.md.",
+    help="Folder for NAME.json and NAME.md.  [default: results; with --quick results/quick]",
 )
 @click.option(
     "--workers",
@@ -26,7 +24,13 @@ from fairdp.cli.options import output_options
 )
 @output_options
 def reproduce(
-    name: str | None, only_list: bool, quick: bool, out: Path, workers: int | None, as_json: bool, seed: int | None
+    name: str | None,
+    only_list: bool,
+    quick: bool,
+    out: Path | None,
+    workers: int | None,
+    as_json: bool,
+    seed: int | None,
 ) -> None:
     """Run a study again and write its figures as JSON and Markdown; without a seed it is run with seed 0."""
     from fairdp import __version__
@@ -41,6 +45,8 @@ def reproduce(
     if name is None or name not in STUDIES:
         problem = "a study is needed, one of" if name is None else f"{name!r} is not one of"
         raise click.BadParameter(f"{problem} {', '.join(STUDIES)}.", param_hint="NAME")
+    # A quick run shows that a study works; it must not take the place of one that shows something.
+    out = out or Path("results", "quick" if quick else "")
     _make_folder(out)
     n_workers = workers or os.cpu_count() or 1
     run = Run(quick=quick, seed=seed or 0, workers=n_workers, say=lambda line: click.echo(line, err=True))

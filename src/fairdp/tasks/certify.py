@@ -149,13 +149,22 @@ def _certificate(
     about = {
         "model_sha256": digest_of(tensors_of(estimator.score_model_)),
         "predictor": estimator.predictor_.described(),
-        "records": "fresh records" + ("" if checked else ", as the data holder says: no register was there to ask"),
+        "records": "fresh records",
+        "assumed": _assumed(task, checked=checked),
         "sizes_epsilon": spent,
         "noise_seeded": generators.seeded,
         "earlier": earlier,
     }
     capped = certificate.capped(estimator.predictor_.input_agnostic_tau(estimator.score_model_))
     return replace(capped, about=about)
+
+
+def _assumed(task: CertifyTask, *, checked: bool) -> list[str]:
+    """What the data holder vouches for, because it was not or could not be checked."""
+    assumed = [] if checked else ["none of these records was trained on; no register was there to ask"]
+    if task.allow_equal:
+        assumed.append("records that equal used ones are other people; the check was switched off")
+    return assumed
 
 
 def _earlier(certificate: Certificate | NotCertified) -> Iterator[dict[str, Any]]:

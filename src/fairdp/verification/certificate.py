@@ -50,7 +50,8 @@ def _certificate_epsilon(privacy: Record, certificate: Record) -> Check:
             limit = number(privacy["epsilon_by_group"][group]) - privacy["counts_epsilon"]
             if epsilon > limit + SAME or not equal(privacy["certify_epsilons"].get(group), epsilon):
                 wrong.append(f"{group}: {epsilon:.6g}")
-    found = "; ".join(wrong) if wrong else f"pure {certificate['epsilon']:.6g}, within what the model states"
+    held_out = "within what the model states" if certificate["about"].get("fraction") else "spent by the fresh records"
+    found = "; ".join(wrong) if wrong else f"pure {certificate['epsilon']:.6g}, {held_out}"
     return Check("certificate's epsilon", not wrong, f"{found}.")
 
 

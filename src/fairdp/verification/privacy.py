@@ -40,8 +40,14 @@ def _mechanism(privacy: Record) -> Check:
         added = privacy["noise_std"] / sensitivity if math.isfinite(sensitivity) else 0.0
         if multiplier > added * (1 + SAME) or mechanism["n_steps"] != privacy["n_steps"]:
             wrong.append(f"{group}: accounted {multiplier:.6g}, added {added:.6g}")
-    found = "; ".join(wrong) if wrong else "accounted noise was added in every group"
+    found = "; ".join(wrong) if wrong else _noise_found(privacy)
     return Check("noise", not wrong, f"{found}.")
+
+
+def _noise_found(privacy: Record) -> str:
+    if not privacy["noise_std"]:
+        return "no noise was added: the model is not private, and says so"
+    return "accounted noise was added in every group"
 
 
 def _summary(model: Record, privacy: Record) -> Check:
