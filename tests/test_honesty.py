@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from estimator_cases import fitted
 from fairdp import FairDPClassifier, fitting
 from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Progress, seed_of
@@ -194,3 +195,29 @@ def test_a_model_that_is_loaded_and_saved_again_still_reads_tables(tmp_path):
     FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records(), feature_schema=schema).save(tmp_path / "first")
     FairDPClassifier.load(tmp_path / "first").save(tmp_path / "second")
     assert FairDPClassifier.load(tmp_path / "second").feature_schema_ == schema
+
+
+def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(monkeypatch):
+    """Two models of one seed: were their noise the same, the difference of their released counts would be exact."""
+    from fairdp import runs
+
+    exact, original = [], runs.count_decisions
+    monkeypatch.setattr(runs, "count_decisions", lambda *given: exact.append(original(*given)) or exact[-1])
+    models = [fitted(certify_fraction=0.2, epsilon=0.1, hidden=hidden) for hidden in ((4,), (8,), (4,))]
+    noise = [np.array(model.certificate_.counts) - counts for model, counts in zip(models, exact, strict=True)]
+    assert (exact[0] != exact[1]).any()
+    assert (noise[0] != noise[1]).any()
+    assert (noise[0] == noise[2]).all()
+
+
+def test_records_with_coarse_values_are_not_called_fresh_unless_that_can_be_told():
+    from fairdp.register import TRAINING, Register
+    from fairdp.tasks.certify import refuse_used
+
+    coarse = np.random.default_rng(0).integers(64, size=(2, 5000), dtype=np.uint64)
+    register = Register.new().with_use(TRAINING, coarse[0])
+    assert refuse_used(register, coarse[1]) is False
+    with pytest.raises(ValueError, match="5000 of 5000 records were used before"):
+        refuse_used(register, coarse[0][::-1])
+    fine = np.random.default_rng(1).integers(2**60, size=(2, 5000), dtype=np.uint64)
+    assert refuse_used(Register.new().with_use(TRAINING, fine[0]), fine[1]) is True

@@ -133,8 +133,8 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
     lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
     if spent.noise_seeded:
         lines.append(
-            "The noise came from a fixed seed: the guarantee holds only while that seed is secret, and a small number "
-            "can be guessed."
+            "The noise came from a fixed seed: the guarantee holds only while that seed is secret and used for this "
+            "run alone, and a small number can be guessed."
         )
     return lines
 

@@ -61,7 +61,8 @@ def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
         return
     print(f"{report['method']}, certified on {report['n_certify']:,} fresh records\n")
     print(report["certificate"]["statement"])
-    print(f"These records spent a pure epsilon of {rounded_up(report['certificate']['epsilon'])}.")
+    spent = report["certificate"]["epsilon"] + report["certificate"]["about"]["sizes_epsilon"]
+    print(f"These records spent a pure epsilon of {rounded_up(spent)}.")
     print(f"Certificate written to {report['out']}.")
     _print_warnings(report["warnings"])
 

@@ -280,15 +280,16 @@ class Looks:
 
     def _look(self, look: int) -> Certificate:
         names = self.parts.held_out.group_names
+        coins = self.generators.key("coins")
+        counts = count_decisions(self.model, self.predictor, [self.parts.held_out], len(names), coins)
         certificate = release_certificate(
-            count_decisions(
-                self.model, self.predictor, [self.parts.held_out], len(names), self.generators.key("coins")
-            ),
+            counts,
             group_names=names,
             registration=self.settings.certification.registration,
             epsilons=tuple(self.privacy.certify_epsilons[name] for name in names),
             expected_sizes=self.parts.expected_held_out,
-            rand_below=self.generators.below(f"look {look}"),
+            # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
+            rand_below=self.generators.below(f"look {look} at {counts.tolist()}"),
         )
         capped = certificate.capped(self.predictor.input_agnostic_tau(self.model))
         return replace(capped, about={"look": look})

@@ -27,6 +27,8 @@ from fairdp.tasks.saved import load_for_dataset, load_saved
 
 # Chance that fresh records are refused although no more of them equal used ones than happens by chance.
 _FALSE_REFUSAL = 1e-9
+# Share of used records with an equal one, above which equality tells little.
+_TELLABLE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +57,9 @@ def run_certify(task: CertifyTask) -> dict[str, Any]:
     seen = _Seen(batches, register.key)
     generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
     counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
-    if not task.allow_equal:
-        refuse_used(register, seen.fingerprints())
+    tellable = task.allow_equal or refuse_used(register, seen.fingerprints())
     knows_training = TRAINING in register.uses
-    certificate = _certificate(task, estimator, counts, generators, checked=knows_training)
+    certificate = _certificate(task, estimator, counts, generators, _assumed(task, knows_training, tellable))
     # Noted before anything is released: an interruption in between costs a look, never a look for free.
     number = 1 + sum(name != TRAINING for name in register.uses)
     write_register(path, register.with_use(f"certificate {number}", seen.fingerprints()))
@@ -76,21 +77,30 @@ def run_certify(task: CertifyTask) -> dict[str, Any]:
     }
 
 
-def refuse_used(register: Register, fresh: NDArray[np.uint64]) -> None:
+def refuse_used(register: Register, fresh: NDArray[np.uint64]) -> bool:
     """Refuse records of which more equal used ones than happens by chance.
 
-    By chance a fresh record equals a used one about as often as a used one equals another.
+    By chance a fresh record equals a used one about as often as a used one equals another. Where that is often, nothing
+    can be told but that the very same records come again; returns whether more could be told.
     """
+    for name, used in register.uses.items():
+        if len(fresh) and np.array_equal(np.sort(fresh), used):
+            raise _used_before(len(fresh), len(fresh), name)
     known = np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *register.uses.values()]))
     repeats = known[1:] == known[:-1]
     twins = int((np.append(repeats, False) | np.append(False, repeats)).sum()) if len(known) else 0
     for name, equal in register.used(fresh).items():
         table = np.array([[equal, len(fresh) - equal], [twins, len(known) - twins]])
         if equal and fisher_exact(table, alternative="greater").pvalue < _FALSE_REFUSAL:
-            raise ValueError(
-                f"{equal} of {len(fresh)} records were used before ({name}), so they cannot certify the model; give "
-                "records that it has not seen, or add --allow-equal if they are other people with equal values."
-            )
+            raise _used_before(equal, len(fresh), name)
+    return twins <= _TELLABLE * len(known)
+
+
+def _used_before(equal: int, n_records: int, use: str) -> ValueError:
+    return ValueError(
+        f"{equal} of {n_records} records were used before ({use}), so they cannot certify the model; give records that "
+        "it has not seen, or add --allow-equal if they are other people with equal values."
+    )
 
 
 class _Seen:
@@ -125,8 +135,7 @@ def _certificate(
     estimator: FairDPClassifier,
     counts: NDArray[np.int64],
     generators: Generators,
-    *,
-    checked: bool,
+    assumed: list[str],
 ) -> Certificate:
     earlier = [*_earlier(estimator.certificate_)]
     # The difference of two releases with the same noise is exact: a seed that is used again must not repeat it.
@@ -144,13 +153,13 @@ def _certificate(
         registration=task.registration,
         epsilons=(task.epsilon - spent,) * len(names),
         expected_sizes=sizes,
-        rand_below=generators.below(f"{purpose}, counts"),
+        rand_below=generators.below(f"{purpose}, counts {counts.tolist()}"),
     )
     about = {
         "model_sha256": digest_of(tensors_of(estimator.score_model_)),
         "predictor": estimator.predictor_.described(),
         "records": "fresh records",
-        "assumed": _assumed(task, checked=checked),
+        "assumed": assumed,
         "sizes_epsilon": spent,
         "noise_seeded": generators.seeded,
         "earlier": earlier,
@@ -159,11 +168,13 @@ def _certificate(
     return replace(capped, about=about)
 
 
-def _assumed(task: CertifyTask, *, checked: bool) -> list[str]:
+def _assumed(task: CertifyTask, knows_training: bool, tellable: bool) -> list[str]:
     """What the data holder vouches for, because it was not or could not be checked."""
-    assumed = [] if checked else ["none of these records was trained on; no register was there to ask"]
+    assumed = [] if knows_training else ["none of these records was trained on; no register was there to ask"]
     if task.allow_equal:
         assumed.append("records that equal used ones are other people; the check was switched off")
+    elif not tellable:
+        assumed.append("these records were not used before; too many people have equal values to tell")
     return assumed
 
 
