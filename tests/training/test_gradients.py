@@ -1,10 +1,10 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairdp.training.gradients import EmbeddingTerm, HeadTerm, LinearTerm, PositionsTerm, WrittenTerm
+from fairdp.training.gradients import EmbeddingTerm, HeadTerm, LinearTerm, PositionsTerm, WrittenTerm, rounding_bound
 
 N = 5
 
@@ -44,14 +44,28 @@ def _term(kind: str, seed: int = 0):
 KINDS = ("linear", "positions", "many positions", "embedding", "written", "head")
 
 
+def allowance(term) -> Tensor | float:
+    """What is added to a squared norm that comes from Gram matrices."""
+    if isinstance(term, EmbeddingTerm):
+        return rounding_bound(term.deltas.norm(dim=2), n_terms=sum(term.deltas.shape[1:])).double()
+    if isinstance(term, PositionsTerm) and term.gradients is None:
+        n_terms = sum(term.inputs.shape[1:]) + term.deltas.shape[1]
+        return rounding_bound(term.inputs.norm(dim=1) * term.deltas.norm(dim=1), n_terms=n_terms).double()
+    return 0.0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=5, deadline=None)
+@example(seed=52)
 @given(seed=st.integers(0, 1000))
 def test_norms_and_sums_follow_from_the_factors(kind, seed):
     term, written = _term(kind, seed)
     coefficients = torch.linspace(-1.0, 2.0, N)
     total = torch.ones(written.shape[1])
-    torch.testing.assert_close(term.squared_norms(), written.square().sum(1), rtol=1e-4, atol=1e-5)
+    squares, exact = term.squared_norms().double(), written.double().square().sum(1)
+    # Never below, or a record would go unclipped; above by what rounding may have taken, where positions cancel.
+    assert (squares >= (1 - 1e-5) * exact).all()
+    assert (squares <= (1 + 1e-4) * exact + 1e-5 + 2 * allowance(term)).all()
     term.add_weighted_sum(coefficients, total)
     torch.testing.assert_close(total, 1 + coefficients @ written, rtol=1e-4, atol=1e-5)
 
