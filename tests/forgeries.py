@@ -157,3 +157,4 @@ def recompute(certificate: dict) -> None:
         **{name: certificate[name] for name in ("confidence", "require_tau", "n_looks")},
     )
     certificate.update({**certificate_record(made), "about": certificate["about"]})
+    reword(certificate)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp import FairDPClassifier, certification, runs
+from fairdp import FairDPClassifier, certification, looks
 from fairdp.certification import count_decisions, release_certificate
 from fairdp.certify.registration import Registration
 from fairdp.data.grouped import GroupedData
@@ -42,7 +42,7 @@ class TestCounts:
     def test_coins_are_drawn_one_by_one_from_a_key_that_is_thrown_away(self, kind, monkeypatch, tmp_path):
         """A record's coin is any of them, so long as nobody knows them: then one record moves one count by one."""
         keys = []
-        monkeypatch.setattr(runs, "count_decisions", lambda *given: keys.append(given[-1]) or count_decisions(*given))
+        monkeypatch.setattr(looks, "count_decisions", lambda *given: keys.append(given[-1]) or count_decisions(*given))
         model = FairDPClassifier(predictor=kind, n_steps=20, sample_rate=0.2, random_state=0).fit_grouped(table())
         model.save(tmp_path / "model")
         published = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())

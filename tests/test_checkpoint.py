@@ -2,10 +2,6 @@
 
 import functools
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +13,9 @@ from fairdp import FairDPClassifier
 from fairdp.checkpoint import read_checkpoint
 from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Generators, Progress
-from fairdp.runs import Looks, RunSettings, hold_out
+from fairdp.looks import Looks
+from fairdp.parts import hold_out
+from fairdp.settings import RunSettings
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
@@ -234,70 +232,3 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match=r"has format 99, this version reads 3\.$"):
         run(path, resume=True)
-
-
-N_STEPS = 2500
-
-
-def start(*arguments) -> subprocess.Popen:
-    """A run of its own process; one thread, so that sums are added in the same order every time."""
-    settings = ["fit", "--dataset", "synthetic", "--n-steps", N_STEPS, "--sample-rate", 0.05, "--json", *arguments]
-    return subprocess.Popen(
-        [sys.executable, "-c", "from fairdp.cli import main; main()", *map(str, settings)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-
-
-def wait_for(path: Path, process: subprocess.Popen) -> None:
-    """Until the checkpoint holds something: the run is then in mid-course (an empty one only tries the place)."""
-    limit = time.monotonic() + 120
-    while not (path.exists() and path.stat().st_size):
-        assert process.poll() is None, "the run ended before it wrote a checkpoint"
-        assert time.monotonic() < limit, "no checkpoint within two minutes"
-        time.sleep(0.005)
-
-
-def finish(process: subprocess.Popen) -> None:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert out
-
-
-def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
-    checkpoint = tmp_path / "run.ckpt"
-    whole = start("--seed", 1, "--out", tmp_path / "whole")
-    killed = start("--seed", 1, "--checkpoint", checkpoint, "--out", tmp_path / "a")
-    wait_for(checkpoint, killed)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    assert killed.returncode == -signal.SIGKILL
-    assert not (tmp_path / "a").exists()
-    assert 0 < read_checkpoint(checkpoint).step < N_STEPS
-    finish(start("--seed", 1, "--checkpoint", checkpoint, "--resume", "--out", tmp_path / "b"))
-    finish(whole)
-    for name in ("model.safetensors", "privacy.json", "certificate.json"):
-        resumed, expected = ((tmp_path / folder / name).read_bytes() for folder in ("b", "whole"))
-        assert resumed == expected, name
-    # The model is safe, and the file held the state of the noise generator.
-    assert not checkpoint.exists()
-
-
-def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path):
-    checkpoint = tmp_path / "checkpoints" / "run.ckpt"
-    checkpoint.parent.mkdir()
-    process = start("--checkpoint", checkpoint, "--out", tmp_path / "out" / "model")
-    wait_for(checkpoint, process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert out == ""
-    # A blank line first: a terminal stands after the ^C.
-    assert err.strip().startswith("fairdp: interrupted")
-    assert "\n" not in err.strip()
-    assert os.listdir(tmp_path) == ["checkpoints"]
-    # What was asked for stays: the run can be continued.
-    assert os.listdir(checkpoint.parent) == ["run.ckpt"]
-    assert read_checkpoint(checkpoint).step > 0

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from estimator_cases import fitted
-from fairdp import FairDPClassifier, fitting
+from fairdp import FairDPClassifier, fitting, looks
 from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Progress, seed_of
 from fairdp.planning import plan_report
@@ -199,10 +199,8 @@ def test_a_model_that_is_loaded_and_saved_again_still_reads_tables(tmp_path):
 
 def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(monkeypatch):
     """Two models of one seed: were their noise the same, the difference of their released counts would be exact."""
-    from fairdp import runs
-
-    exact, original = [], runs.count_decisions
-    monkeypatch.setattr(runs, "count_decisions", lambda *given: exact.append(original(*given)) or exact[-1])
+    exact, original = [], looks.count_decisions
+    monkeypatch.setattr(looks, "count_decisions", lambda *given: exact.append(original(*given)) or exact[-1])
     models = [fitted(certify_fraction=0.2, epsilon=0.1, hidden=hidden) for hidden in ((4,), (8,), (4,))]
     noise = [np.array(model.certificate_.counts) - counts for model, counts in zip(models, exact, strict=True)]
     assert (exact[0] != exact[1]).any()

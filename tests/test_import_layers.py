@@ -7,7 +7,7 @@ import fairdp
 
 # One line per layer, lowest first; a name stands for the module and everything below it.
 LAYERS: list[tuple[str, ...]] = [
-    ("_validate", "files", "keys"),
+    ("_validate", "files", "keys", "rounding"),
     ("accounting", "config", "discrete"),
     ("data.grouped", "sensitive", "labels", "metrics"),
     ("data",),
@@ -36,6 +36,9 @@ LAYERS: list[tuple[str, ...]] = [
     ("artifacts",),
     ("planning", "fitting"),
     ("saving",),
+    ("settings",),
+    ("parts",),
+    ("looks",),
     ("runs",),
     ("estimators",),
     ("verification.check",),

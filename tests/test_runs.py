@@ -9,12 +9,13 @@ import pytest
 import torch
 from scipy import stats
 
-from fairdp import FairDPClassifier, fitting, runs
+from fairdp import FairDPClassifier, fitting, looks, parts
 from fairdp.certification import release_certificate
 from fairdp.certify.certificate import NotCertified
 from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Generators, Progress
-from fairdp.runs import RunSettings, hold_out
+from fairdp.parts import hold_out
+from fairdp.settings import RunSettings
 from statistical import assert_plausible
 
 SHORT = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
@@ -75,7 +76,7 @@ class TestHoldOut:
             rows = np.random.default_rng(seed).permutation(data.n_samples)
             return data.take(rows[round(share * data.n_samples) :]), data.take(rows[: round(share * data.n_samples)])
 
-        monkeypatch.setattr(runs, "split_by_own_coin", shuffled)
+        monkeypatch.setattr(parts, "split_by_own_coin", shuffled)
         with pytest.raises(AssertionError):
             self.assert_own_side(table(150, n_kinds=n_kinds), range(0, 150, 10))
 
@@ -134,7 +135,7 @@ class TestPrivacy:
             counted.append(counts)
             return release_certificate(counts, **others)
 
-        monkeypatch.setattr(runs, "release_certificate", spy)
+        monkeypatch.setattr(looks, "release_certificate", spy)
         monkeypatch.setattr(fitting, "noisy_sizes", lambda *_, **__: ((400.0, 200.0), 0.0))
         data, (_, held_out) = table(), parts_of(table())
         row = int(np.flatnonzero((held_out.X[7] == data.X).all(1))[0])

@@ -16,6 +16,9 @@ from fairdp.metrics import decision_counts
 from fairdp.predictors import Predictor
 from fairdp.training.models import ScoreModel
 
+# Below this a certificate says nothing and takes hours: its noise spreads over the square of one over epsilon.
+SMALLEST_EPSILON = 0.02
+
 
 @dataclass(frozen=True, kw_only=True)
 class CertificationSettings:
@@ -51,6 +54,8 @@ class CertificationSettings:
             return "there is only one group, hence no gap to bound"
         if np.isinf(epsilon):
             return "it is made from noisy counts, and epsilon=inf asks for no noise"
+        if epsilon < SMALLEST_EPSILON:
+            return f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted"
         return None
 
 

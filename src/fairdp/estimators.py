@@ -20,9 +20,10 @@ from fairdp.data.grouped import GroupedData
 from fairdp.labels import binary_codes
 from fairdp.predictors import Predictor
 from fairdp.privacy import PrivacySpent
-from fairdp.runs import RunSettings, fit_run
+from fairdp.runs import fit_run
 from fairdp.saving import describe_model, rebuild_model, restored, storable, tensors_of
 from fairdp.sensitive import groups_of
+from fairdp.settings import RunSettings
 from fairdp.training.models import ExtractorBuilder
 
 

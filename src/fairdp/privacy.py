@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairdp.accounting import RELATION, SampledGaussian, epsilon_spent
+from fairdp.rounding import rounded_up
 from fairdp.training.recipe import Plan
 
 
@@ -161,11 +162,3 @@ def _group_sizes_line(spent: PrivacySpent) -> str:
         cost = f"noisy counts cost {rounded_up(spent.counts_epsilon)} of epsilon, included above"
         return f"{names}. Group sizes are private: {cost}."
     return f"{names}, and so are the group sizes, held fixed for both neighbours."
-
-
-def rounded_up(value: float) -> str:
-    """Four digits, rounded up: a statement may not promise more than was accounted."""
-    if not value or math.isinf(value):
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    return f"{math.ceil(value / unit - 1e-9) * unit:.10g}"

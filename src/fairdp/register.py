@@ -33,15 +33,26 @@ _CHUNK = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Register:
-    """A secret key, and the sorted fingerprints under it of the records of each use. Printing shows counts only."""
+    """A secret key, and the sorted fingerprints under it of the records of each use. Printing shows counts only.
+
+    ``model_sha256`` names the model that used them, once there is one: a model that is replaced leaves its register
+    behind.
+    """
 
     key: bytes
     uses: Mapping[str, NDArray[np.uint64]]
+    model_sha256: str = ""
 
     @classmethod
     def new(cls) -> "Register":
         """An empty register with a key of its own."""
         return cls(key=secrets.token_bytes(KEY_BYTES), uses={})
+
+    def of_model(self, digest: str) -> "Register":
+        """The register of the model with this digest: this one, or an empty one if it is another model's."""
+        if self.model_sha256 in ("", digest):
+            return replace(self, model_sha256=digest)
+        return replace(Register.new(), model_sha256=digest)
 
     def with_use(self, name: str, fingerprints: NDArray[np.uint64]) -> "Register":
         """The register with one more use. Sorting forgets which row of a table a fingerprint is from."""
@@ -110,6 +121,7 @@ def write_register(path: Path, register: Register) -> None:
     about = {
         "format": FORMAT,
         "key": register.key.hex(),
+        "model_sha256": register.model_sha256,
         "uses": list(register.uses),
         "digest": _digest(register),
     }
@@ -141,7 +153,7 @@ def read_register(path: Path) -> Register | None:
 
 def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]) -> Register:
     uses = {name: tensors[str(i)] for i, name in enumerate(about["uses"])}
-    register = Register(key=bytes.fromhex(about["key"]), uses=uses)
+    register = Register(key=bytes.fromhex(about["key"]), uses=uses, model_sha256=about["model_sha256"])
     # The file format has no checksum of its own, and one wrong bit would let a used record pass as fresh.
     if about["digest"] != _digest(register):
         raise ValueError("its contents do not match its digest")
@@ -149,7 +161,7 @@ def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]
 
 
 def _digest(register: Register) -> str:
-    digest = hashlib.blake2b(json.dumps(list(register.uses)).encode(), key=register.key)
+    digest = hashlib.blake2b(json.dumps([register.model_sha256, *register.uses]).encode(), key=register.key)
     for known in register.uses.values():
         digest.update(known.tobytes())
     return digest.hexdigest()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairdp.files import json_bytes
-from fairdp.privacy import rounded_up
+from fairdp.rounding import bound_above, bound_below, rounded_up
 
 METRIC_NAMES = {
     "auc": "ROC-AUC",
@@ -61,8 +61,6 @@ def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
         return
     print(f"{report['method']}, certified on {report['n_certify']:,} fresh records\n")
     print(report["certificate"]["statement"])
-    spent = report["certificate"]["epsilon"] + report["certificate"]["about"]["sizes_epsilon"]
-    print(f"These records spent a pure epsilon of {rounded_up(spent)}.")
     print(f"Certificate written to {report['out']}.")
     _print_warnings(report["warnings"])
 
@@ -179,13 +177,10 @@ def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def _bounds(certificate: Mapping[str, Any]) -> dict[str, str]:
     """What is certified of each metric, rounded to the safe side."""
     claims = {name: certificate[name] for name in certificate.get("metrics", ()) if certificate[name]["claimed"]}
-    found = {
-        f"{name}_difference": f"at most {min(1.0, math.ceil(1e4 * gap['tau'] - 1e-9) / 1e4):.4f}"
-        for name, gap in claims.items()
-    }
+    found = {f"{name}_difference": f"at most {bound_above(gap['tau'])}" for name, gap in claims.items()}
     ratio = claims.get("demographic_parity", {}).get("ratio")
     if ratio is not None:
-        found["demographic_parity_ratio"] = f"at least {math.floor(1e4 * ratio + 1e-9) / 1e4:.4f}"
+        found["demographic_parity_ratio"] = f"at least {bound_below(ratio)}"
     return found
 
 

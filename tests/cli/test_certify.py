@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,19 +15,6 @@ METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 COLUMNS = ("--label", "approved", "--sensitive", "sex")
 SETTINGS = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0)
 ONE = ("--certify-metrics", "demographic_parity")
-
-
-@pytest.fixture
-def run(capsys):
-    """A command in this process: exit code, stdout, stderr."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=stop.value.code, out=out, err=err)
-
-    return call
 
 
 def people(n_rows=1000, seed=0) -> pd.DataFrame:

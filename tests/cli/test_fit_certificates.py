@@ -2,13 +2,11 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.cli import main
 from fairdp.metrics import metrics_of_counts
 from fairdp.tasks import certify as certify_task
 
@@ -16,17 +14,6 @@ ONE = ("--certify-metrics", "demographic_parity")
 COLUMNS = ("--label", "approved", "--sensitive", "sex")
 SETTINGS = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0)
 FIT = ("fit", "people.csv", *COLUMNS, *SETTINGS, *ONE)
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=stop.value.code, out=out, err=err)
-
-    return call
 
 
 def people(n_rows=1000, seed=0) -> pd.DataFrame:

@@ -24,16 +24,6 @@ SCHEMA = TableSchema(
 )
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "table.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
-
-
 def as_parquet(path, **options):
     target = path.with_suffix(".parquet")
     read_table(path).to_parquet(target, **options)

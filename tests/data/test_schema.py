@@ -1,4 +1,4 @@
-"""The schema of a table: encoding, files, inference and every refusal."""
+"""The schema of a table: encoding, files and every refusal."""
 
 import json
 
@@ -15,7 +15,6 @@ from fairdp.data.schema import (
     Numeric,
     OtherThan,
     TableSchema,
-    infer_schema,
     read_schema,
 )
 
@@ -207,114 +206,3 @@ def test_missing_or_unknown_labels_and_groups_are_refused():
         SCHEMA.encode_groups(FRAME.assign(sex=[None, "Male", None]))
     with pytest.raises(ValueError, match=r"^column 'race' holds 'Martian'"):
         SCHEMA.encode_groups(FRAME.assign(race=["White", "Martian", "White"]))
-
-
-def many_rows(n_rows: int = 40) -> pd.DataFrame:
-    count = np.arange(n_rows)
-    return pd.DataFrame(
-        {
-            "id": [f"client-{i}" for i in count],
-            "row": count,
-            "amount": np.sqrt(count),
-            "code": count % 5,
-            "flag": count % 2 == 0,
-            "word": pd.Categorical(np.where(count % 3 == 0, "x", "y")),
-            "day": [f"2020-01-{1 + i % 28:02d}" for i in count],
-            "same": 7,
-            "sex": np.where(count % 2 == 0, "Male", "Female"),
-            "y": count % 3 // 2,
-        }
-    )
-
-
-def test_inference_reads_types_and_says_what_it_leaves_out():
-    schema, notes = infer_schema(many_rows(), "y", ["sex"])
-    kinds = {column.name: type(column) for column in schema.columns}
-    expected = {"amount": Numeric, "code": Categorical, "flag": Categorical, "word": Categorical, "day": Numeric}
-    assert kinds == expected
-    assert not schema.declared
-    assert (schema.positive, schema.negative, schema.groups) == ("1", "0", (("Female", "Male"),))
-    assert "count as public" in notes[0]
-    for name in ("id", "row", "same"):
-        assert any(repr(name) in note and "left out" in note for note in notes)
-    assert len(notes) == 4
-    X = schema.encode(many_rows())
-    assert X.min() == 0
-    assert X.max() == 1
-
-
-def test_inference_declares_the_missing_values_it_meets():
-    frame = many_rows().astype({"code": object})
-    frame.loc[3, ["amount", "code", "day"]] = None
-    schema, _ = infer_schema(frame, "y", ["sex"])
-    columns = {column.name: column for column in schema.columns}
-    assert columns["amount"].missing == columns["day"].missing == "indicator"
-    assert columns["code"].categories == ("0", "1", "2", "3", "4", "?")
-    assert schema.encode(frame).shape == (40, schema.n_features)
-
-
-def test_inference_warns_of_a_column_with_very_many_values():
-    frame = many_rows(300).assign(city=[f"city {i % 150}" for i in range(300)])
-    _, notes = infer_schema(frame, "y", ["sex"])
-    assert "column 'city' becomes 150 features, one for each value; leave it out or group them." in notes
-
-
-def test_inference_orders_codes_as_numbers_and_joins_what_differs_in_blanks():
-    frame = many_rows().assign(code=np.arange(40) % 12, sex=["Male", "Female", "Male ", "Female"] * 10)
-    schema, _ = infer_schema(frame, "y", "sex")
-    assert next(c for c in schema.columns if c.name == "code").categories[-2:] == ("10", "11")
-    assert schema.groups == (("Female", "Male"),)
-    assert schema.encode_groups(frame)[0][:3].tolist() == [1, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("values", "positive", "guessed"),
-    [
-        ((0, 1), "1", False),
-        ((False, True), "True", False),
-        (("No", "Yes"), "Yes", False),
-        (("<=50K", ">50K"), ">50K", True),
-        ((-1, 1), "1", True),
-        (("bad", "good"), "good", True),
-    ],
-)
-def test_positive_label_never_depends_on_frequency(values, positive, guessed):
-    for turn in (values, values[::-1]):
-        frame = many_rows().assign(y=[turn[0]] * 30 + [turn[1]] * 10)
-        schema, notes = infer_schema(frame, "y", ["sex"])
-        assert schema.positive == positive
-        assert any("sort order" in note for note in notes) == guessed
-
-
-def test_positive_label_can_be_chosen():
-    schema, notes = infer_schema(many_rows(), "y", ["sex"], positive=0)
-    assert (schema.positive, schema.negative) == ("0", "1")
-    assert not any("positive" in note for note in notes)
-    with pytest.raises(ValueError, match=r"^positive must be a value of label 'y' \(0, 1\), got '7'\.$"):
-        infer_schema(many_rows(), "y", ["sex"], positive=7)
-
-
-@pytest.mark.parametrize(
-    ("changes", "label", "sensitive", "message"),
-    [
-        ({"y": list("abcd") * 10}, "y", ["sex"], r"^label 'y' has 4 values \(a, b, c, d\); fairdp needs exactly two"),
-        ({"y": 1}, "y", ["sex"], r"^label 'y' has 1 value \(1\); fairdp needs exactly two"),
-        ({"y": range(40)}, "y", ["sex"], r"^label 'y' has 40 values \(0, 1, 2, 3, 4, …\)"),
-        ({"y": [None] + [0, 1, 1] * 13}, "y", ["sex"], r"^column 'y' has 1 missing values, the first in row 1"),
-        ({"sex": [None] + ["f"] * 39}, "y", ["sex"], r"^column 'sex' has 1 missing values"),
-        ({}, "Y", ["sex"], r"^the table has no column 'Y'"),
-        ({}, "y", ["sez"], r"^the table has no column 'sez'; did you mean 'sex'\?$"),
-        ({}, "y", ["y"], r"^column 'y' is named twice"),
-        ({}, "y", [], r"^a schema needs at least one input column besides the label, and one protected column"),
-    ],
-)
-def test_inference_refuses_what_it_cannot_use(changes, label, sensitive, message):
-    with pytest.raises(ValueError, match=message):
-        infer_schema(many_rows().assign(**changes), label, sensitive)
-
-
-def test_inference_refuses_lists_and_column_names_that_are_no_text():
-    with pytest.raises(ValueError, match=r"^column 'word' holds lists or objects"):
-        infer_schema(many_rows().assign(word=[[1]] * 40), "y", ["sex"])
-    with pytest.raises(ValueError, match=r"^column names must be text, got 3; rename the column"):
-        infer_schema(many_rows().rename(columns={"word": 3}), "y", ["sex"])

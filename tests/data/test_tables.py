@@ -16,16 +16,6 @@ SCHEMA = {
 }
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write_file(content: str | bytes, name: str = "table.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write_file
-
-
 def test_csv_and_parquet_give_the_same_table(write, tmp_path):
     frame = read_table(write(CSV))
     assert frame.columns.tolist() == ["age", "sex", "y"]

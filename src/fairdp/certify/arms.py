@@ -25,7 +25,7 @@ _LOG_ZERO = -1e300
 _N_BLOCKS = 24
 _N_COARSE, _N_FINE = 10, 90
 
-# Where the statistic changes: no cell of rates may cross one of these.
+# Where the statistic changes.
 _BREAKS = np.unique(np.append((np.arange(_M) + 0.5) / _M, 0.5))
 
 Floats = NDArray[np.float64]
@@ -203,12 +203,16 @@ def _last_kept(arm: NoisyArm, edges: Floats, blocks: Blocks, guard: float, round
 
 
 def _cell_p_values(arm: NoisyArm, low: Floats, high: Floats, blocks: Blocks) -> Floats:
-    """Largest p-value in each cell and range of sizes: at the lower end, with the statistic of the cell."""
+    """Largest p-value in each cell and range of sizes: at the lower end, with the statistic of the cell.
+
+    A cell in which the statistic changes is never ruled out.
+    """
     middle = (low + high) / 2
+    mixed = np.searchsorted(_BREAKS, low, "right") < np.searchsorted(_BREAKS, high, "left")
     columns = [
         np.max([upper_p_values(arm, low, *block, statistic_of=middle) for block in group], axis=0) for group in blocks
     ]
-    return np.column_stack(columns)
+    return np.where(mixed[:, None], 1.0, np.column_stack(columns))
 
 
 def _table_of(arm: NoisyArm, low: Floats, high: Floats, blocks: Blocks) -> ArmTable:

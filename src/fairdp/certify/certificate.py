@@ -13,6 +13,9 @@ from fairdp.certify.registration import METRICS, RATES, Registration
 from fairdp.certify.release import Counts, arms_of, per_group, small
 from fairdp.certify.shift import ShiftBound, bound_under_shift
 
+# Where the records of a certificate come from.
+HELD_OUT, FRESH = "held out by a keyed coin for each record", "fresh records"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedGap:

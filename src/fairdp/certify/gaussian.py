@@ -43,11 +43,6 @@ def input_agnostic_bound(head: NDArray[np.float64], *, smoothing: float, nonnega
     return float(ndtr(top / smoothing) - ndtr(bottom / smoothing))
 
 
-def diluted_bound(tau: float, *, dilution: float) -> float:
-    """Bound for a predictor that follows a constant with probability ``dilution``: every gap shrinks alike."""
-    return (1 - dilution) * tau
-
-
 def dilution_for(tau: float, *, target: float) -> float:
     """Smallest dilution with which a certified gap meets a target: no new data, no new budget."""
     return 0.0 if tau <= target else 1 - target / tau

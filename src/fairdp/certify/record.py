@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.certify.certificate import Certificate, CertifiedGap, NotCertified
+from fairdp.certify.certificate import FRESH, Certificate, CertifiedGap, NotCertified
 from fairdp.metrics import collapse_warning, metrics_of_counts
+from fairdp.rounding import bound_above, bound_below, rounded_up
 
 NAMES = {
     "demographic_parity": "demographic parity gap",
@@ -42,6 +43,7 @@ def certificate_statement(certificate: Certificate | NotCertified) -> str:
         _positive_rate_line(certificate),
         *_sequence_lines(certificate),
         *_earlier_lines(certificate),
+        *_spending_lines(certificate),
         *(f"Assumed: {assumption}." for assumption in certificate.about.get("assumed", [])),
         _NOT_PROMISED,
     ]
@@ -66,9 +68,9 @@ def certificate_record(certificate: Certificate | NotCertified) -> dict[str, Any
 def _claim(name: str, gap: CertifiedGap) -> str:
     if not gap.claimed:
         return f"no claim about the {NAMES[name]}: an earlier bound was missed, and the sequence ended there."
-    ratio = "" if gap.ratio is None else f"; smallest over largest rate at least {_down(gap.ratio)}"
+    ratio = "" if gap.ratio is None else f"; smallest over largest rate at least {bound_below(gap.ratio)}"
     nothing = " (which says nothing: too few records)" if gap.tau >= 1 else ""
-    return f"{NAMES[name]} at most {_up(gap.tau)}{nothing}, set by {gap.pair[0]} against {gap.pair[1]}{ratio}."
+    return f"{NAMES[name]} at most {bound_above(gap.tau)}{nothing}, set by {gap.pair[0]} against {gap.pair[1]}{ratio}."
 
 
 def _dilution_lines(certificate: Certificate) -> list[str]:
@@ -78,8 +80,8 @@ def _dilution_lines(certificate: Certificate) -> list[str]:
     decision = "positive" if dilution.constant else "negative"
     estimated = estimated_metrics(certificate)["accuracy"]
     return [
-        f"To reach {dilution.target_tau:g}, a share of {_up(dilution.share)} of all decisions is {decision} whatever "
-        f"the record: estimated accuracy {estimated:.4f} instead of {_undiluted_accuracy(certificate):.4f}."
+        f"To reach {dilution.target_tau:g}, a share of {bound_above(dilution.share)} of all decisions is {decision} "
+        f"whatever the record: estimated accuracy {estimated:.4f} instead of {_undiluted_accuracy(certificate):.4f}."
     ]
 
 
@@ -97,7 +99,7 @@ def _coin_lines(certificate: Certificate) -> list[str]:
     if rule.get("kind", "deterministic") == "deterministic" and not rule.get("dilution"):
         return []
     constant = "positive" if rule.get("constant") else "negative"
-    apart = f"A share of {_up(rule['dilution'])} of all decisions is {constant} whatever the record. "
+    apart = f"A share of {bound_above(rule['dilution'])} of all decisions is {constant} whatever the record. "
     return [
         f"{apart if rule.get('dilution') and certificate.dilution is None else ''}"
         "The model decides by chance: the gaps are those of the chances of a positive decision, over coins that are "
@@ -124,6 +126,20 @@ def _earlier_lines(certificate: Certificate) -> list[str]:
     ]
 
 
+def _spending_lines(certificate: Certificate) -> list[str]:
+    """What fresh records have spent, which the model's privacy statement does not know of; and a known seed."""
+    about, lines = certificate.about, []
+    if about.get("records") == FRESH:
+        spent = certificate.epsilon + about["sizes_epsilon"]
+        lines.append(
+            f"Each of its records spent a pure epsilon of {rounded_up(spent)} (adding or removing one record); their "
+            f"group sizes are {about['sizes']}."
+        )
+    if about.get("noise_seeded"):
+        lines.append("The noise on the counts came from a fixed seed: it protects only while the seed is secret.")
+    return lines
+
+
 def _deployed_counts(certificate: Certificate) -> NDArray[np.float64]:
     counts = np.array(certificate.counts, dtype=np.float64).clip(min=0)
     if certificate.dilution is None:
@@ -136,12 +152,3 @@ def _deployed_counts(certificate: Certificate) -> NDArray[np.float64]:
 def _undiluted_accuracy(certificate: Certificate) -> float:
     counts = np.array(certificate.counts, dtype=np.float64).clip(min=0)
     return float((counts[:, 0, 0].sum() + counts[:, 1, 1].sum()) / counts.sum()) if counts.sum() else math.nan
-
-
-def _up(value: float) -> str:
-    """Four digits, rounded up: words may not promise more than was computed."""
-    return f"{min(1.0, math.ceil(1e4 * value - 1e-9) / 1e4):.4f}"
-
-
-def _down(value: float) -> str:
-    return f"{math.floor(1e4 * value + 1e-9) / 1e4:.4f}"

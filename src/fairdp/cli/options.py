@@ -1,10 +1,11 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
+
+from fairdp.rounding import bound_above
 
 Command = Callable[..., Any]
 
@@ -79,8 +80,8 @@ def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -
     missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
     for metric, gap in missed.items():
         if gap["claimed"]:
-            certified = math.ceil(1e4 * gap["tau"] - 1e-9) / 1e4
-            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {certified:.4f}.", err=True)
+            certified = bound_above(gap["tau"])
+            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {certified}.", err=True)
     if missed:
         raise click.exceptions.Exit(1)
 

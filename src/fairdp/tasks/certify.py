@@ -14,7 +14,7 @@ from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import digest_of
 from fairdp.certification import count_decisions, release_certificate
-from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.certificate import FRESH, Certificate, NotCertified
 from fairdp.certify.record import certificate_record
 from fairdp.certify.registration import Registration
 from fairdp.data.grouped import GroupedData
@@ -53,16 +53,19 @@ def run_certify(task: CertifyTask) -> dict[str, Any]:
     if len(estimator.group_names_) < 2:
         raise ValueError(f"the model in {str(task.folder)!r} knows one group only, hence no gap to certify.")
     path = register_path(task.folder)
-    register = read_register(path) or Register.new()
+    digest = digest_of(tensors_of(estimator.score_model_))
+    register = (read_register(path) or Register.new()).of_model(digest)
     seen = _Seen(batches, register.key)
     generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
     counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
-    tellable = task.allow_equal or refuse_used(register, seen.fingerprints())
+    fresh = seen.fingerprints()
+    tellable = task.allow_equal or refuse_used(register, fresh)
     knows_training = TRAINING in register.uses
-    certificate = _certificate(task, estimator, counts, generators, _assumed(task, knows_training, tellable))
+    assumed = _assumed(task, knows_training, tellable)
+    certificate = _certificate(task, estimator, counts, generators, {"model_sha256": digest, "assumed": assumed})
     # Noted before anything is released: an interruption in between costs a look, never a look for free.
     number = 1 + sum(name != TRAINING for name in register.uses)
-    write_register(path, register.with_use(f"certificate {number}", seen.fingerprints()))
+    write_register(path, register.with_use(f"certificate {number}", fresh))
     estimator.certificate_ = certificate
     estimator.save(task.folder)
     return {
@@ -135,7 +138,7 @@ def _certificate(
     estimator: FairDPClassifier,
     counts: NDArray[np.int64],
     generators: Generators,
-    assumed: list[str],
+    about: dict[str, Any],
 ) -> Certificate:
     earlier = [*_earlier(estimator.certificate_)]
     # The difference of two releases with the same noise is exact: a seed that is used again must not repeat it.
@@ -156,10 +159,10 @@ def _certificate(
         rand_below=generators.below(f"{purpose}, counts {counts.tolist()}"),
     )
     about = {
-        "model_sha256": digest_of(tensors_of(estimator.score_model_)),
+        **about,
         "predictor": estimator.predictor_.described(),
-        "records": "fresh records",
-        "assumed": assumed,
+        "records": FRESH,
+        "sizes": "counted with noise" if private else "taken as public",
         "sizes_epsilon": spent,
         "noise_seeded": generators.seeded,
         "earlier": earlier,
@@ -171,6 +174,8 @@ def _certificate(
 def _assumed(task: CertifyTask, knows_training: bool, tellable: bool) -> list[str]:
     """What the data holder vouches for, because it was not or could not be checked."""
     assumed = [] if knows_training else ["none of these records was trained on; no register was there to ask"]
+    if task.dataset is not None:
+        assumed.append("nothing was chosen by its test records; the defaults of fairdp were, with them in view")
     if task.allow_equal:
         assumed.append("records that equal used ones are other people; the check was switched off")
     elif not tellable:

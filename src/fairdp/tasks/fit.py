@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairdp.artifacts import MARKER
+from fairdp.artifacts import MARKER, digest_of
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.record import certificate_record, estimated_metrics
 from fairdp.data.grouped import GroupedData
@@ -15,7 +15,8 @@ from fairdp.estimators import FairDPClassifier
 from fairdp.files import check_replaceable
 from fairdp.fitting import Progress
 from fairdp.register import TRAINING, Register, check_register, fingerprints, register_path, write_register
-from fairdp.runs import RunSettings
+from fairdp.saving import tensors_of
+from fairdp.settings import RunSettings
 from fairdp.tasks.measuring import measure, warnings_of
 from fairdp.tasks.progress import progress_bar
 from fairdp.tasks.records import Records, Source, load_records
@@ -102,8 +103,9 @@ def _save(estimator: FairDPClassifier, register: Register, out: Path, checkpoint
     """Write the model, its register beside it, and remove its checkpoint; returns what the user should know of it."""
     replaced = (out / MARKER).exists()
     try:
+        # The register first: it names its model, so that beside any other it counts as none.
+        write_register(register_path(out), register.of_model(digest_of(tensors_of(estimator.score_model_))))
         estimator.save(out)
-        write_register(register_path(out), register)
     except OSError as error:
         kept = f"; add --resume to continue from {str(checkpoint)!r}" if checkpoint else ""
         raise ValueError(f"--out {str(out)!r} cannot be written: {error.strerror}{kept}.") from None

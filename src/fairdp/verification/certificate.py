@@ -12,10 +12,13 @@ from safetensors.numpy import load
 
 from fairdp.artifacts import MARKER, TENSORS
 from fairdp.certify.arms import NoisyArm
-from fairdp.certify.certificate import certificate_from
+from fairdp.certify.certificate import FRESH, HELD_OUT, certificate_from
 from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
 from fairdp.certify.gaussian import input_agnostic_bound
-from fairdp.certify.record import certificate_statement
+from fairdp.certify.record import certificate_record
+from fairdp.config import TRAINING_PARAMETERS, train_config
+from fairdp.files import json_bytes
+from fairdp.methods import METHODS
 from fairdp.verification.check import SAME, Check, Record, equal, number
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
@@ -30,35 +33,65 @@ _RATES = {
 def certificate_checks(contents: Record, model: Record, privacy: Record, certificate: Record) -> Iterator[Check]:
     """Everything about a certificate that claims something."""
     yield _certificate_epsilon(privacy, certificate)
-    yield _registration(model, privacy, certificate)
+    yield _records(model, privacy, certificate)
+    yield _registration(model, certificate)
     yield _levels(certificate)
     yield from _taus(contents, certificate)
 
 
 def statement_check(certificate: Record) -> Check:
-    """That the words say what the numbers say."""
-    passed = certificate["statement"] == certificate_statement(certificate_from(dict(certificate)))
+    """That the words, and the estimates beside them, say what the numbers say."""
+    again = certificate_record(certificate_from(dict(certificate)))
+    written = json.loads(json_bytes(again))
+    passed = all(certificate.get(name) == written.get(name) for name in ("statement", "estimates", "definitions"))
     return Check("statement", passed, "says what was computed." if passed else "does not say what was computed.")
 
 
 def _certificate_epsilon(privacy: Record, certificate: Record) -> Check:
     """That certification records spent what is recorded, and held-out ones no more than their group's epsilon."""
-    own = certificate["epsilon_by_group"]
+    own, held_out = certificate["epsilon_by_group"], certificate["about"]["records"] == HELD_OUT
     wrong = [] if equal(certificate["epsilon"], max(own.values())) else ["the total is not the largest"]
-    if certificate["about"].get("fraction"):
-        for group, epsilon in own.items():
-            limit = number(privacy["epsilon_by_group"][group]) - privacy["counts_epsilon"]
-            if epsilon > limit + SAME or not equal(privacy["certify_epsilons"].get(group), epsilon):
-                wrong.append(f"{group}: {epsilon:.6g}")
-    held_out = "within what the model states" if certificate["about"].get("fraction") else "spent by the fresh records"
-    found = "; ".join(wrong) if wrong else f"pure {certificate['epsilon']:.6g}, {held_out}"
+    for group, epsilon in privacy["certify_epsilons"].items():
+        limit = number(privacy["epsilon_by_group"][group]) - privacy["counts_epsilon"]
+        if epsilon > limit + SAME or (held_out and not equal(own[group], epsilon)):
+            wrong.append(f"{group}: {epsilon:.6g}")
+    whose = "within what the model states" if held_out else "spent by the fresh records"
+    found = "; ".join(wrong) if wrong else f"pure {certificate['epsilon']:.6g}, {whose}"
     return Check("certificate's epsilon", not wrong, f"{found}.")
 
 
-def _registration(model: Record, privacy: Record, certificate: Record) -> Check:
+def _records(model: Record, privacy: Record, certificate: Record) -> Check:
+    """That held-out records are called so: a run that held records out has their certificate, or remembers it."""
+    about, fraction = certificate["about"], privacy["certify_fraction"]
+    if about["records"] == HELD_OUT:
+        passed = about["fraction"] == fraction == model["parameters"]["certify_fraction"] != 0
+        passed = passed and about["noise_seeded"] == privacy["noise_seeded"]
+        passed = passed and about["look"] in range(1, certificate["n_looks"] + 1)
+        passed = passed and _sizes_fit(model, privacy, certificate)
+    else:
+        first = about["earlier"][0] if about["earlier"] else None
+        remembered = first is not None and equal(first["epsilon"], max(privacy["certify_epsilons"].values(), default=0))
+        passed = about["records"] == FRESH and "fraction" not in about and (remembered if fraction else first is None)
+    return Check("certificate's records", passed, f"{about['records']}{'' if passed else ': contradicted'}.")
+
+
+def _sizes_fit(model: Record, privacy: Record, certificate: Record) -> bool:
+    """That the expected sizes, which chose the constructions, are those that the noise was planned with."""
+    fraction, chosen = privacy["certify_fraction"], model["parameters"]
+    sizes = tuple(size * (1 - fraction) / fraction for size in certificate["expected_sizes"])
+    settings = {name: chosen[name] for name in TRAINING_PARAMETERS}
+    recipe = METHODS[chosen["method"]].recipe(train_config(model["model"]["kind"], min(sizes), **settings), sizes)
+    planned = dict(zip(certificate["group_names"], recipe.sensitivities.tolist(), strict=True))
+    return all(equal(privacy["sensitivities"][group], own) for group, own in planned.items())
+
+
+def _registration(model: Record, certificate: Record) -> Check:
     """That a certificate on held-out records claims what was fixed before training, no more and no less."""
-    chosen, wrong = model["parameters"], []
-    if certificate["about"]["records"].startswith("held out"):
+    chosen, rule = model["parameters"], model["predictor"]
+    wrong = [] if certificate["metrics"] == [m for m in _RATES if m in certificate["metrics"]] else ["order of metrics"]
+    if (rule["kind"], rule["smoothing"]) != (chosen["predictor"], chosen["smoothing"]):
+        wrong.append("predictor")
+    if certificate["about"]["records"] == HELD_OUT:
         metrics = chosen["certify_metrics"] or list(_RATES)
         fixed = {
             "confidence": chosen["confidence"],
@@ -66,13 +99,11 @@ def _registration(model: Record, privacy: Record, certificate: Record) -> Check:
             "require_tau": chosen["require_tau"],
             "n_looks": chosen["n_looks"],
         }
-        wrong = [name for name, value in fixed.items() if certificate[name] != value]
+        wrong += [name for name, value in fixed.items() if certificate[name] != value]
         dilution = certificate["dilution"]
         if (dilution["target_tau"] if dilution else None) != chosen["target_tau"]:
             wrong.append("target_tau")
-        if not certificate["about"]["fraction"] == privacy["certify_fraction"] == chosen["certify_fraction"]:
-            wrong.append("fraction")
-    found = f"{', '.join(wrong)} is not what was fixed before training" if wrong else "what was fixed beforehand"
+    found = f"{', '.join(wrong)} is not what was fixed" if wrong else "claims what was fixed beforehand"
     return Check("registration", not wrong, f"{found}.")
 
 
@@ -84,7 +115,7 @@ def _levels(certificate: Record) -> Check:
     alone = certificate["require_tau"] is not None or certificate["metrics"] == ["equalized_odds"]
     spent = max(levels) if alone else math.fsum(levels)
     small = all(
-        (event["construction"] == "score_box") == _is_small(certificate, kind)
+        event["construction"] == ("score_box" if _is_small(certificate, kind) else "pair")
         for kind, event in certificate["events"].items()
     )
     shares = {kind: 1.0 if alone else _SHARES[kind] for kind in certificate["events"]}
@@ -115,11 +146,12 @@ def _taus(contents: Record, certificate: Record) -> Iterator[Check]:
     if cap is not None:
         yield _cap(contents, cap, diluted=diluted is not None)
     for metric, tau in taus.items():
-        tau = min(tau, 1.0 if cap is None else cap)
+        claimed, tau = math.isfinite(tau), min(tau, 1.0 if cap is None else cap)
         tau = (1 - diluted["share"]) * tau if diluted else tau
         recorded = certificate[metric]["tau"]
         found = f"recorded {recorded:.6g}, computed from the counts {tau:.6g}."
-        yield Check(f"tau of {metric}", abs(recorded - tau) <= SAME, found)
+        passed = abs(recorded - tau) <= SAME and certificate[metric]["claimed"] == claimed
+        yield Check(f"tau of {metric}", passed, found)
         worst = max((bounds[kind] for kind in _RATES[metric]), key=lambda bound: bound.tau)
         pair, recorded = [certificate["group_names"][group] for group in worst.pair], certificate[metric]["pair"]
         yield Check(f"pair of {metric}", recorded == pair, f"recorded {recorded}, computed {pair}.")
@@ -151,7 +183,7 @@ def _sequence(taus: dict[str, float], ratio: float | None, threshold: float) -> 
     if failed is None:
         return dict.fromkeys(taus, max(taus.values())), ratio if len(taus) == 1 else None
     order = list(taus)
-    claims = {metric: threshold if order.index(metric) < order.index(failed) else 1.0 for metric in order}
+    claims = {metric: threshold if order.index(metric) < order.index(failed) else math.inf for metric in order}
     return {**claims, failed: taus[failed]}, ratio if len(taus) == 1 else None
 
 

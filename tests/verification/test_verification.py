@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from estimator_cases import people
-from fairdp import FairDPClassifier, verification
+from fairdp import FairDPClassifier
 from fairdp.verification import verify_folder
 from forgeries import (
     KINDS,
@@ -19,7 +19,6 @@ from forgeries import (
     privacy_with,
     put,
     recompute,
-    remembered_bound,
     reword,
     saved,
     sum_up,
@@ -28,16 +27,6 @@ from forgeries import (
 
 PARITY = "demographic_parity"
 FILES = (*TIED, "certificate.json")
-
-
-@pytest.fixture(autouse=True)
-def bounds_are_computed_once(monkeypatch):
-    monkeypatch.setattr(verification.certificate, "gap_bound", remembered_bound)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return saved("deterministic", tmp_path / "model")
 
 
 @pytest.mark.parametrize("kind", KINDS)

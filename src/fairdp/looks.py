@@ -1,0 +1,95 @@
+"""Looks at the held-out records: the certificate of a run, at its end or on the way."""
+
+from dataclasses import replace
+
+from fairdp import fitting
+from fairdp.artifacts import digest_of
+from fairdp.certification import SMALLEST_EPSILON, count_decisions, release_certificate
+from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified
+from fairdp.parts import Parts
+from fairdp.predictors import Predictor
+from fairdp.privacy import PrivacySpent
+from fairdp.saving import tensors_of
+from fairdp.settings import RunSettings
+from fairdp.training.models import ScoreModel
+
+
+class Looks:
+    """The looks at the held-out records: one at the end, or several while training goes on, all paid for."""
+
+    def __init__(
+        self,
+        model: ScoreModel,
+        settings: RunSettings,
+        parts: Parts,
+        privacy: PrivacySpent,
+        generators: fitting.Generators,
+    ) -> None:
+        self.model, self.settings, self.parts, self.privacy = model, settings, parts, privacy
+        self.generators = generators
+        self.certificate: Certificate | None = None
+        self.predictor = settings.predictor
+        if self.predictor.kind != "deterministic" or settings.certification.target_tau is not None:
+            self.predictor = replace(self.predictor, key=generators.key("people").hex())
+
+    def enough(self, step: int) -> bool:
+        """Look at the model in mid-training, where a look was registered; true if the required bound is met.
+
+        Training records do not depend on the held-out ones, so every look but the one that ends training finds the
+        model that it would have found anyway, and the failure probabilities of the looks add up.
+        """
+        n_looks, n_steps = self.settings.certification.registration.n_looks, self.privacy.n_steps
+        steps = {n_steps * look // n_looks: look for look in range(1, n_looks)}
+        if step not in steps or not self.parts.fraction:
+            return False
+        certificate = self._look(steps[step])
+        if certificate.met:
+            self.certificate = certificate
+        return certificate.met
+
+    def result(self) -> tuple[Predictor, Certificate | NotCertified]:
+        """The rule to deploy and its certificate, diluted to the target if one was set."""
+        reason = self.settings.reason_for_no_certificate(self.parts.train.n_groups)
+        if reason:
+            return self.predictor, NotCertified(reason)
+        registration, target = self.settings.certification.registration, self.settings.certification.target_tau
+        certificate = self.certificate or self._look(registration.n_looks)
+        predictor = self.predictor
+        if target is not None:
+            certificate = certificate.diluted(target)
+            assert certificate.dilution is not None
+            predictor = replace(predictor, dilution=certificate.dilution.share, constant=certificate.dilution.constant)
+        about = {
+            "model_sha256": digest_of(tensors_of(self.model)),
+            "predictor": predictor.described(),
+            "records": HELD_OUT,
+            "noise_seeded": self.generators.seeded,
+            "fraction": self.parts.fraction,
+        }
+        return predictor, replace(certificate, about={**certificate.about, **about})
+
+    def _look(self, look: int) -> Certificate:
+        names = self.parts.held_out.group_names
+        coins = self.generators.key("coins")
+        counts = count_decisions(self.model, self.predictor, [self.parts.held_out], len(names), coins)
+        certificate = release_certificate(
+            counts,
+            group_names=names,
+            registration=self.settings.certification.registration,
+            epsilons=tuple(self.privacy.certify_epsilons[name] for name in names),
+            expected_sizes=self.parts.expected_held_out,
+            # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
+            rand_below=self.generators.below(f"look {look} at {counts.tolist()}"),
+        )
+        capped = certificate.capped(self.predictor.input_agnostic_tau(self.model))
+        return replace(capped, about={"look": look})
+
+
+def check_certifiable(privacy: PrivacySpent) -> None:
+    """Refuse, before training, a group whose certification records may spend next to nothing."""
+    for name, epsilon in privacy.certify_epsilons.items():
+        if epsilon < SMALLEST_EPSILON:
+            raise ValueError(
+                f"group {name!r} spends an epsilon of {epsilon:.2g} only, too little to be certified with; use "
+                "noise_allocation='per_group', or certify_fraction=0 for no certificate."
+            )

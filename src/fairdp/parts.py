@@ -1,0 +1,59 @@
+"""Which records are trained on and which are held out for the certificate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairdp import fitting
+from fairdp.checkpoint import Checkpoint
+from fairdp.data.grouped import GroupedData
+from fairdp.data.splits import split_by_own_coin
+from fairdp.settings import RunSettings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """The records of a run, those to train on and those to certify on, and the public sizes of the former."""
+
+    train: GroupedData
+    held_out: GroupedData
+    fraction: float
+    sizes: tuple[float, ...]
+    counts_epsilon: float
+
+    @property
+    def expected_held_out(self) -> tuple[float, ...]:
+        """Expected number of held-out records of each group."""
+        return tuple(size * self.fraction / (1 - self.fraction) for size in self.sizes)
+
+    @property
+    def expected_total(self) -> float:
+        """Public number of records of both parts."""
+        return sum(self.sizes) / (1 - self.fraction)
+
+
+def hold_out(
+    settings: RunSettings, data: GroupedData, generators: fitting.Generators, resumed: Checkpoint | None
+) -> Parts:
+    """Send every record to training or to the certificate by a coin of its own; plan with expected sizes.
+
+    The key of the coins is drawn without looking at the data, and adding or removing a record moves no other.
+    """
+    totals, counts_epsilon = fitting.noisy_sizes(
+        data.group_sizes,
+        private=settings.group_sizes == "private",
+        epsilon=settings.budget.epsilon,
+        count_noise=generators.below("group sizes"),
+    )
+    key = int.from_bytes(generators.key("hold out"), "little")
+    nobody = data.take(np.arange(0))
+    fraction = 0.0 if settings.reason_for_no_certificate(data.n_groups) else settings.certification.fraction
+    train, held_out = split_by_own_coin(data, seed=key, share=fraction) if fraction else (data, nobody)
+    sizes = tuple((1 - fraction) * size for size in totals) if resumed is None else resumed.group_sizes
+    return Parts(
+        train=train,
+        held_out=held_out,
+        fraction=fraction,
+        sizes=sizes,
+        counts_epsilon=counts_epsilon,
+    )

@@ -1,0 +1,25 @@
+"""Numbers as words may state them: rounded to the side on which nothing is promised that was not computed."""
+
+import math
+
+
+def rounded_up(value: float) -> str:
+    """Four digits, rounded up, for what was spent.
+
+    >>> rounded_up(0.99971)
+    '0.9998'
+    """
+    if not value or math.isinf(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / unit - 1e-9) * unit:.10g}"
+
+
+def bound_above(value: float) -> str:
+    """Four decimals of an upper bound on a rate or a gap."""
+    return f"{min(1.0, math.ceil(1e4 * value - 1e-9) / 1e4):.4f}"
+
+
+def bound_below(value: float) -> str:
+    """Four decimals of a lower bound on a ratio."""
+    return f"{math.floor(1e4 * value + 1e-9) / 1e4:.4f}"
