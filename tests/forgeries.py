@@ -22,7 +22,7 @@ KINDS = {
     "deterministic": {},
     "parity alone": ONE,
     "one conditional gap": {"certify_metrics": ("equal_opportunity",)},
-    "equalised odds alone": {"certify_metrics": ("equalized_odds",)},
+    "equalized odds alone": {"certify_metrics": ("equalized_odds",)},
     "random head": {**ONE, "predictor": "gibbs"},
     "smoothed with a small head": {**ONE, "predictor": "smoothed", "smoothing": 2.0, "weight_bound": 0.05},
     "smoothed and diluted": {**ONE, "predictor": "smoothed", "weight_bound": 0.5, "target_tau": 0.05},

@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from estimator_cases import CERTIFIED, SHORT, auc_of, fitted, people, private_dataset_auc
 from fairdp import FairDPClassifier, load_dataset
+from fairdp.artifacts import read_model, write_model
 
 
 class TestRefusals:
@@ -151,6 +153,24 @@ class TestSaving:
         model = fitted(data=(X, np.where(y == 1, "yes", "no"), a))
         model.save(tmp_path / "model")
         np.testing.assert_array_equal(FairDPClassifier.load(tmp_path / "model").predict(X), model.predict(X))
+
+    def test_names_of_features_survive_so_that_swapped_columns_are_refused(self, tmp_path):
+        X, y, a = people()
+        frame = pd.DataFrame(X, columns=["age", "income", "since"])
+        fitted(data=(frame, y, a)).save(tmp_path / "model")
+        loaded = FairDPClassifier.load(tmp_path / "model")
+        assert loaded.predict(frame).shape == (600,)
+        with pytest.raises(ValueError, match="feature names should match"):
+            loaded.predict(frame[["income", "age", "since"]])
+
+    def test_models_without_names_of_features_have_none(self, tmp_path):
+        fitted().save(tmp_path / "arrays")
+        saved = read_model(tmp_path / "arrays")
+        del saved.model["feature_names"]  # as before names were saved
+        write_model(tmp_path / "older", saved)
+        for name in ("arrays", "older"):
+            loaded = FairDPClassifier.load(tmp_path / name)
+            assert (loaded.n_features_in_, hasattr(loaded, "feature_names_in_")) == (3, False)
 
     def test_the_seed_is_not_saved(self, tmp_path):
         """Whoever knows the seed can subtract the noise."""

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from estimator_cases import fitted, people
-from fairdp import FairDPClassifier
+from fairdp import FairDPClassifier, looks
 from fairdp.certification import count_decisions, release_certificate
 from fairdp.certify import certificate as certificates
 from fairdp.certify.gaps import gap_bound
@@ -71,6 +71,12 @@ class TestLooks:
         assert only[0] == both[0]
         assert ended.privacy_ == whole.privacy_
         assert not np.array_equal(ended.score_model_.heads.numpy(), whole.score_model_.heads.numpy())
+
+    def test_two_looks_at_equal_counts_have_noise_of_their_own(self, monkeypatch):
+        """The same noise twice would tell, exactly, that no decision on a held-out record changed in between."""
+        monkeypatch.setattr(looks, "count_decisions", lambda *_: np.full((2, 2, 2), 30))
+        _, _, ((_, first), (_, second)) = self.run(monkeypatch, require_tau=0.01, n_looks=2)
+        assert first != second
 
 
 @functools.cache

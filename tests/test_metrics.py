@@ -132,7 +132,7 @@ def misses(shrink: float, n_runs: int = 300) -> dict[str, int]:
 
 
 def test_intervals_miss_about_as_rarely_as_they_say():
-    """At .05 promised, .08 is forgiven (bootstrap, n = 400); 300 runs notice a true rate of .18."""
+    """At .05 promised, .08 is forgiven (draws, n = 400); 300 runs notice a true rate of .18."""
     for missed in misses(1.0).values():
         assert_rate_at_most(missed, 300, 0.08)
 
@@ -150,7 +150,21 @@ def test_an_interval_without_evidence_is_nan():
     )
     assert np.isnan(intervals["equal_opportunity_difference"]).all()
     assert np.isnan(intervals["auc"]).all()
-    assert intervals["positive_rate"] == (1.0, 1.0)
+    # Twenty of twenty: the rate whose twentieth power is the tail.
+    assert intervals["positive_rate"] == pytest.approx((0.05 ** (1 / 20), 1.0))
+
+
+Y = np.arange(40) % 2
+
+
+@pytest.mark.parametrize("scores", [np.full(40, -0.5), np.full(40, 0.5), Y - 0.5], ids=["none", "all", "right"])
+def test_no_interval_of_finitely_many_records_has_width_zero(scores):
+    """Estimates at an end of what is possible: the truth may be a little off it."""
+    groups = np.arange(40) // 20
+    intervals = confidence_intervals(Y, scores, groups, 2, confidence=0.95, rng=np.random.default_rng(0))
+    found = evaluate_decisions(Y, scores, groups, NAMES[2])
+    for name, (low, high) in intervals.items():
+        assert np.isnan([found[name], low, high]).all() or (low <= found[name] <= high and low < high), name
 
 
 def test_intervals_of_equal_groups_contain_a_gap_of_zero():

@@ -13,6 +13,7 @@ from fairdp import FairDPClassifier, fitting, looks, parts
 from fairdp.certification import release_certificate
 from fairdp.certify.certificate import NotCertified
 from fairdp.data.grouped import GroupedData
+from fairdp.data.splits import split_by_own_coin
 from fairdp.fitting import Generators, Progress
 from fairdp.parts import hold_out
 from fairdp.settings import RunSettings
@@ -80,6 +81,21 @@ class TestHoldOut:
         with pytest.raises(AssertionError):
             self.assert_own_side(table(150, n_kinds=n_kinds), range(0, 150, 10))
 
+    @staticmethod
+    def assert_published_key_tells_nothing():
+        """The key of a predictor's coins is in the model folder: as the key of the split it finds other people."""
+        published = bytes.fromhex(fit(predictor="smoothed").predictor_.key)
+        guess = split_by_own_coin(table(), seed=int.from_bytes(published, "little"), share=0.2)
+        assert [*map(multiset, guess)] != [*map(multiset, parts_of(table()))]
+
+    def test_who_is_held_out_does_not_follow_from_the_published_key(self):
+        self.assert_published_key_tells_nothing()
+
+    def test_that_check_notices_one_key_for_both(self, monkeypatch):
+        monkeypatch.setattr(Generators, "key", lambda generators, purpose: bytes(16))
+        with pytest.raises(AssertionError):
+            self.assert_published_key_tells_nothing()
+
     def test_other_people_s_labels_and_groups_do_not_matter(self):
         data, first = table(), np.arange(600) < 300
         changed = GroupedData(
@@ -104,6 +120,7 @@ class TestHoldOut:
         assert first.expected_total == pytest.approx(600)
         models = [fit(table(seed=seed)) for seed in (0, 1)]
         assert models[0].privacy_ == models[1].privacy_
+        assert models[0].certificate_.expected_sizes == models[1].certificate_.expected_sizes == pytest.approx((80, 40))
         assert models[0].privacy_.sensitivities == pytest.approx({"m": 0.5 / (0.2 * 320), "f": 0.5 / (0.2 * 160)})
 
 

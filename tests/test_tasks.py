@@ -78,12 +78,9 @@ def test_with_a_schema_removing_a_row_leaves_the_others_where_they_were(declared
         assert sum(map(len, removed)) == 1
 
 
-def test_named_data_sets_and_the_default(source):
-    nothing = replace(source, table=None, label=None, sensitive=())
-    assert load_records(replace(nothing, dataset="synthetic")).warnings == ()
-    default = load_records(nothing)
-    assert default.name == "synthetic"
-    assert default.warnings == ("no table given: using the synthetic population.",)
+def test_named_data_sets(source):
+    named = load_records(replace(source, table=None, label=None, sensitive=(), dataset="synthetic"))
+    assert (named.name, named.warnings) == ("synthetic", ())
 
 
 @pytest.mark.parametrize(
@@ -96,6 +93,10 @@ def test_named_data_sets_and_the_default(source):
         (
             {"table": None, "dataset": "adlt", "label": None, "sensitive": ()},
             r"^unknown data set 'adlt'; known are adult, ",
+        ),
+        (
+            {"table": None},
+            r"^there is nothing to train on: name a table, fairdp fit TABLE .* such as --dataset adult\.$",
         ),
         ({"test_fraction": 0.0}, r"^test_fraction must be in \(0, 1\), got 0\.0\.$"),
     ],

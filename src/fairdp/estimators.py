@@ -78,8 +78,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         What was spent, per group, and how it was accounted.
     certificate_
         Bounds on the fairness gaps, or why there are none.
-    classes_, group_names_, n_features_in_
-        The two labels, the names of the groups, the number of features.
+    classes_, group_names_, n_features_in_, feature_names_in_
+        The two labels, the names of the groups, the number of features, and their names if a DataFrame gave them.
 
     Examples
     --------
@@ -202,8 +202,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         self.model_config_, self.score_model_ = run.model_config, run.model
         self.seconds_ = run.seconds
         self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
-        self.fitted_parameters_ = storable(self.get_params(deep=False))
-        self.feature_schema_ = feature_schema
+        self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema
         self.group_names_, self.n_features_in_, self.classes_ = data.group_names, data.X.shape[1], np.array([0, 1])
         return self
 
@@ -253,17 +252,18 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all."""
         check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
         about = {
             "parameters": self.fitted_parameters_,
             "classes": self.classes_.tolist(),
             "groups": list(self.group_names_),
             "feature_schema": self.feature_schema_,
+            "feature_names": None if names is None else names.tolist(),
             "predictor": self.predictor_.to_dict(),
         }
-        described = describe_model(self.model_config_, self.score_model_)
         saved = SavedModel(
             tensors=tensors_of(self.score_model_),
-            model={**about, **described},
+            model={**about, **describe_model(self.model_config_, self.score_model_)},
             privacy=self.privacy_.to_dict(),
             certificate=certificate_record(self.certificate_),
         )
@@ -280,9 +280,10 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         estimator.certificate_ = certificate_from(saved.certificate)
         estimator.predictor_ = Predictor(**saved.model["predictor"])
         estimator.feature_schema_ = saved.model["feature_schema"]
-        estimator.classes_ = np.array(saved.model["classes"])
-        estimator.group_names_ = tuple(saved.model["groups"])
+        estimator.classes_, estimator.group_names_ = np.array(saved.model["classes"]), tuple(saved.model["groups"])
         estimator.n_features_in_ = estimator.score_model_.shape[0]
+        if (names := saved.model.get("feature_names")) is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         return estimator
 
     def __sklearn_tags__(self) -> Any:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
+from scipy.stats import beta, norm, rankdata
 
 Counts = NDArray[np.int64]
 
@@ -43,7 +43,7 @@ def group_rates(counts: NDArray[np.float64] | Counts) -> GroupRates:
 def fairness_metrics(counts: NDArray[np.float64] | Counts) -> dict[str, NDArray[np.float64]]:
     """The three gaps, the ratio of the four-fifths rule and the false-positive gap; counts may be stacked.
 
-    Equalised odds is the larger of the two conditional gaps, as in fairlearn. A gap with an empty cell is NaN, never
+    Equalized odds is the larger of the two conditional gaps, as in fairlearn. A gap with an empty cell is NaN, never
     zero: no evidence is not fairness.
     """
     rates = group_rates(counts)
@@ -111,24 +111,21 @@ def confidence_intervals(
     n_draws: int = 4000,
     decisions: NDArray[np.int64] | None = None,
 ) -> dict[str, tuple[float, float]]:
-    """Percentile-bootstrap intervals of the count metrics and DeLong's interval of the AUC; NaN without evidence.
+    """Intervals of all metrics, never of width zero, as the records are finitely many; NaN without evidence.
 
-    Resampling records resamples the cells of the counts as one multinomial, so no record is ever copied. The largest
-    gap of a resample is biased upwards, so gaps are bounded through the signed differences of pairs of groups.
+    Clopper-Pearson for overall rates, DeLong for the AUC. Gaps and the ratio follow from Jeffreys draws of each group's
+    rate (Brown, Cai and DasGupta, 2001). The largest gap of a draw is biased upwards, so gaps are bounded through the
+    signed differences of pairs of groups.
     """
     decisions = (scores >= 0).astype(np.int64) if decisions is None else decisions
     counts = decision_counts(y_true, decisions, groups, n_groups)
-    total = int(counts.sum())
-    draws = rng.multinomial(total, counts.ravel() / total, size=n_draws).reshape(n_draws, *counts.shape)
-    tail, rates = (1 - confidence) / 2, group_rates(draws)
-    true_positive = _gap_interval(rates.true_positive, tail)
-    false_positive = _gap_interval(rates.false_positive, tail)
-    return {
-        "auc": _area_interval(y_true, scores, tail),
-        "accuracy": _quantiles(_accuracy(draws), tail),
-        "positive_rate": _quantiles(draws[..., 1].sum((1, 2)) / total, tail),
-        "demographic_parity_difference": _gap_interval(rates.positive, tail),
-        "demographic_parity_ratio": _ratio_interval(rates.positive, tail),
+    tail, found = (1 - confidence) / 2, fairness_metrics(counts)
+    positive = _drawn_rates(counts.sum(1), n_draws, rng)
+    true_positive = _gap_interval(_drawn_rates(counts[:, 1], n_draws, rng), tail)
+    false_positive = _gap_interval(_drawn_rates(counts[:, 0], n_draws, rng), tail)
+    intervals = {
+        "demographic_parity_difference": _gap_interval(positive, tail),
+        "demographic_parity_ratio": _ratio_interval(positive, tail),
         "equal_opportunity_difference": true_positive,
         # The larger of two gaps: at least each lower end, at most the larger upper end.
         "equalized_odds_difference": (
@@ -137,6 +134,28 @@ def confidence_intervals(
         ),
         "false_positive_rate_difference": false_positive,
     }
+    return {
+        "auc": _area_interval(y_true, scores, tail),
+        "accuracy": _rate_interval(int((decisions == y_true).sum()), len(y_true), tail),
+        "positive_rate": _rate_interval(int(decisions.sum()), len(y_true), tail),
+        **{name: _including(float(found[name]), *ends) for name, ends in intervals.items()},
+    }
+
+
+def _drawn_rates(cells: Counts, n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Rates that the negative and positive decisions of each group, shape (n_groups, 2), leave likely."""
+    return rng.beta(cells[:, 1] + 0.5, cells[:, 0] + 0.5, size=(n_draws, len(cells)))
+
+
+def _including(estimate: float, low: float, high: float) -> tuple[float, float]:
+    """The interval with the estimate, which a rate of 0 or 1 may put outside; NaN if there is no estimate."""
+    return (estimate, estimate) if np.isnan(estimate) else (min(low, estimate), max(high, estimate))
+
+
+def _rate_interval(events: float, trials: int, tail: float) -> tuple[float, float]:
+    """Interval of a rate (Clopper and Pearson, 1934)."""
+    low = float(beta.ppf(tail, events, trials - events + 1)) if events else 0.0
+    return low, float(beta.ppf(1 - tail, events + 1, trials - events)) if events < trials else 1.0
 
 
 def _gap_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
@@ -150,9 +169,8 @@ def _gap_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float
 
 def _ratio_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
     """Interval of the smallest ratio of two groups' rates, by the same argument on logarithms."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(rates)
-        low, high = _extreme_pair(logs[:, :, None] - logs[:, None, :], tail)
+    logs = np.log(rates)
+    low, high = _extreme_pair(logs[:, :, None] - logs[:, None, :], tail)
     return float(np.exp(-high)), float(np.exp(-low))
 
 
@@ -161,20 +179,17 @@ def _extreme_pair(differences: NDArray[np.float64], tail: float) -> tuple[float,
     if n_groups == 1:
         return 0.0, 0.0
     off_diagonal = differences[:, ~np.eye(n_groups, dtype=bool)]
-    if np.isnan(off_diagonal).any(0).any():
-        return float("nan"), float("nan")
     n_pairs = n_groups * (n_groups - 1) // 2
     low = np.quantile(off_diagonal, tail / n_pairs, axis=0, method="lower").max()
     return max(0.0, float(low)), float(np.quantile(off_diagonal, 1 - tail, axis=0, method="higher").max())
 
 
-def _quantiles(values: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    low, high = np.quantile(values, (tail, 1 - tail))
-    return float(low), float(high)
-
-
 def _area_interval(y_true: NDArray[np.int64], scores: NDArray[np.float64], tail: float) -> tuple[float, float]:
     area, error = area_under_roc(y_true, scores)
+    if error == 0:
+        # As many pairs of a positive and a negative record have none in common: independent trials of this rate.
+        n_pairs = int(min(y_true.sum(), (1 - y_true).sum()))
+        return _rate_interval(area * n_pairs, n_pairs, tail)
     reach = float(norm.ppf(1 - tail)) * error
     return float(np.clip(area - reach, 0, 1)), float(np.clip(area + reach, 0, 1))
 

@@ -16,7 +16,7 @@ METRIC_NAMES = {
     "demographic_parity_difference": "demographic parity gap",
     "demographic_parity_ratio": "demographic parity ratio",
     "equal_opportunity_difference": "equal opportunity gap",
-    "equalized_odds_difference": "equalised odds gap",
+    "equalized_odds_difference": "equalized odds gap",
     "false_positive_rate_difference": "false positive rate gap",
 }
 

@@ -21,7 +21,7 @@ from statistical import assert_plausible
     [
         ((5421, 10860), 4.37e-5),  # demographic parity, Adult's official test rows
         ((590, 3256), 3.16e-4),  # equal opportunity
-        ((590, 3256, 4831, 7604), 3.7e-4),  # equalised odds
+        ((590, 3256, 4831, 7604), 3.7e-4),  # equalized odds
     ],
 )
 def test_the_printed_error_is_that_of_the_papers_table(cells, printed):

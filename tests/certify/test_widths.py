@@ -67,7 +67,7 @@ def test_widths_are_those_of_the_cells():
     assert together == pytest.approx(cells + 0.0021224, abs=1e-6)
 
 
-def test_equalised_odds_is_as_wide_as_the_wider_of_its_two_rates():
+def test_equalized_odds_is_as_wide_as_the_wider_of_its_two_rates():
     # Where positives are the many, the false-positive rates are the less certain ones.
     few, many = (
         expected_widths(**{**PLAN, "label_rate": rate}, certify_fraction=0.2, metrics=("equalized_odds",))

@@ -119,6 +119,14 @@ def test_a_second_certificate_remembers_the_first_and_says_so(run):
     assert run("verify", "model").code == 0
 
 
+def test_private_group_sizes_are_paid_from_the_epsilon_of_the_certificate(run, answer):
+    assert run(*FIT, "--group-sizes", "private", "--certify-fraction", 0, "--out", "private").code == 0
+    made = answer("certify", "private", *CERTIFY[2:])["certificate"]
+    # A twentieth of an epsilon of one for the sizes, and what is left for the counts.
+    assert made["about"]["sizes_epsilon"] == pytest.approx(0.05)
+    assert made["epsilon_by_group"] == pytest.approx({"f": 0.95, "m": 0.95})
+
+
 def test_a_bound_that_is_missed_is_exit_code_1_and_named(run):
     result = run(*CERTIFY, "--require-tau", 0.0001)
     assert result.code == 1
@@ -200,7 +208,7 @@ REFUSED = {
     "epsilon infinite": ((*CERTIFY, "--epsilon", "inf"), ["epsilon", "inf"]),
     "epsilon is no number": ((*CERTIFY, "--epsilon", "nan"), ["epsilon", "nan"]),
     "metric": ((*CERTIFY, "--certify-metrics", "parity"), ["metrics", "'parity'"]),
-    "required bound": ((*CERTIFY, "--require-tau", 2), ["require_tau", "2.0"]),
+    "required bound": ((*CERTIFY, "--require-tau", 2), ["--require-tau", "2.0"]),
     "no model": (("certify", "notes", "fresh.csv", "--epsilon", 1), ["'notes'", "not a saved model"]),
     "no folder": (("certify", "nowhere", "fresh.csv", "--epsilon", 1), ["'nowhere'", "not a saved model"]),
     "verify nothing": (("verify", "nowhere"), ["'nowhere'", "not a folder"]),

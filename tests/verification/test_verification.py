@@ -1,6 +1,7 @@
 """Saved models that are checked again: fresh ones pass, changed ones do not, and no file makes the check fall over."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -42,6 +43,14 @@ def test_a_fresh_model_is_read_with_its_certificate(tmp_path, kind):
     back = FairDPClassifier.load(folder)
     assert back.predict(people()[0][:5]).shape == (5,)
     assert back.certificate_statement() == json.loads((folder / "certificate.json").read_text())["statement"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ratio"), [("parity alone", r"0\.\d+ for demographic parity"), ("required and met", "none")]
+)
+def test_the_ratio_is_told_in_words_and_numbers(tmp_path, kind, ratio):
+    found = {check.name: check.found for check in verify_folder(saved(kind, tmp_path / "model"))}
+    assert re.fullmatch(rf"recorded {ratio}, computed {ratio}\.", found["ratio"])
 
 
 def test_a_changed_parameter_is_noticed(folder):

@@ -158,7 +158,7 @@ class Certificate:
         r"""Bounds after the shares of groups and labels, Pr(a, y), have moved by a total variation of ``shift``.
 
         They hold together, for all shifts at once and with the confidence of the certificate, as long as
-        :math:`\Pr(x \mid a, y)` is what it was. Equal opportunity and equalised odds do not change. Demographic parity
+        :math:`\Pr(x \mid a, y)` is what it was. Equal opportunity and equalized odds do not change. Demographic parity
         spends its share of the failure probability on the gap, on label gaps and on group shares: even at no shift its
         bound is a little wider, and it is claimed instead of the plain one, not beside it.
         """

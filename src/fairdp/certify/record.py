@@ -13,7 +13,7 @@ from fairdp.rounding import bound_above, bound_below, rounded_up
 NAMES = {
     "demographic_parity": "demographic parity gap",
     "equal_opportunity": "equal opportunity gap",
-    "equalized_odds": "equalised odds gap",
+    "equalized_odds": "equalized odds gap",
 }
 
 DEFINITIONS = {
@@ -69,7 +69,7 @@ def _claim(name: str, gap: CertifiedGap) -> str:
     if not gap.claimed:
         return f"no claim about the {NAMES[name]}: an earlier bound was missed, and the sequence ended there."
     ratio = "" if gap.ratio is None else f"; smallest over largest rate at least {bound_below(gap.ratio)}"
-    nothing = " (which says nothing: too few records)" if gap.tau >= 1 else ""
+    nothing = " (which says nothing)" if gap.tau >= 1 else ""
     return f"{NAMES[name]} at most {bound_above(gap.tau)}{nothing}, set by {gap.pair[0]} against {gap.pair[1]}{ratio}."
 
 

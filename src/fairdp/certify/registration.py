@@ -7,7 +7,7 @@ from fairdp import _validate
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
-# The rates whose gaps a metric needs; equalised odds is the larger of two gaps.
+# The rates whose gaps a metric needs; equalized odds is the larger of two gaps.
 RATES = {
     "demographic_parity": ("positive",),
     "equal_opportunity": ("true_positive",),
@@ -68,7 +68,7 @@ class Registration:
 def levels_of(metrics: Sequence[str], failure_probability: float) -> dict[str, float]:
     """Failure probability of each kind of rate, when all the metrics are claimed together.
 
-    Equalised odds alone is one event: its true value is the gap of one fixed label, and only that gap can be missed.
+    Equalized odds alone is one event: its true value is the gap of one fixed label, and only that gap can be missed.
     """
     kinds = _kinds(metrics)
     if tuple(metrics) == ("equalized_odds",):

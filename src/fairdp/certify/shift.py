@@ -1,7 +1,7 @@
 """Demographic parity when the mix of groups and labels changes after certification, bounded from noisy counts.
 
 The people of each group and label stay as they are, Pr(x | a, y), and only Pr(a, y) moves. Equal opportunity and
-equalised odds condition on a and y and do not change under such a shift.
+equalized odds condition on a and y and do not change under such a shift.
 """
 
 import math

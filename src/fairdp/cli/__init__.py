@@ -10,6 +10,7 @@ from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.data import data
 from fairdp.cli.fit import fit
+from fairdp.cli.flags import with_flags
 from fairdp.cli.methods import methods
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
@@ -36,10 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
-        # Not click's own `main`, which calls a closed pipe a failure.
-        with fairdp.make_context("fairdp", list(sys.argv[1:] if arguments is None else arguments)) as context:
-            fairdp.invoke(context)
-        sys.stdout.flush()
+        _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.exit(DONE)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
@@ -47,8 +45,8 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader of our output has seen enough (`fairdp … | head`): that is no failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)
-    except (click.Abort, KeyboardInterrupt):
-        _fail("interrupted; nothing was written but a checkpoint, if one was asked for", INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        _fail(str(stop) or "interrupted: no file was left half-written.", INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(BAD_INPUT)
@@ -57,15 +55,27 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{error.format_message()}{hint}", BAD_INPUT)
     except click.ClickException as error:
         _fail(error.format_message(), BAD_INPUT)
-    except (ValueError, OSError) as error:
-        if os.environ.get("FAIRDP_DEBUG"):
-            raise
-        _fail(str(error), BAD_INPUT)
     except Exception as error:
         if os.environ.get("FAIRDP_DEBUG"):
             raise
         kind = type(error).__name__
         _fail(f"internal error, {kind}: {error}; FAIRDP_DEBUG=1 shows where. Please report it.", INTERNAL)
+
+
+def _run(arguments: list[str]) -> None:
+    """Run a command; what the library refuses, it refuses in the words of the command line."""
+    # Not click's own `main`, which calls a closed pipe a failure.
+    with fairdp.make_context("fairdp", arguments) as context:
+        try:
+            fairdp.invoke(context)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except (ValueError, OSError) as error:
+            if os.environ.get("FAIRDP_DEBUG"):
+                raise
+            command = fairdp.commands.get(context.invoked_subcommand or "", fairdp)
+            raise click.ClickException(with_flags(str(error), command)) from error
 
 
 def _fail(message: str, code: int) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
     certificate_options,
     exit_unless_met,
@@ -105,30 +106,31 @@ def fit(
 
     Exit code 1: trained, but the certificate misses --require-tau.
     """
-    from fairdp.reporting import print_fit
-    from fairdp.tasks.fit import FitTask, run_fit
-    from fairdp.tasks.records import Source
+    with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume):
+        from fairdp.reporting import print_fit
+        from fairdp.tasks.fit import FitTask, run_fit
+        from fairdp.tasks.records import Source
 
-    source = Source(
-        table=table,
-        dataset=dataset,
-        label=label,
-        positive=positive,
-        sensitive=tuple(name.strip() for name in sensitive.split(",")) if sensitive else (),
-        schema=schema,
-        test_fraction=test_fraction,
-    )
-    chosen = {name: value for name, value in parameters.items() if value is not None}
-    if hidden:
-        chosen["hidden"] = hidden
-    task = FitTask(
-        source=source,
-        parameters={**chosen, "random_state": seed},
-        checkpoint=checkpoint,
-        resume=resume,
-        out=out,
-        private_metrics=private_metrics,
-    )
-    report = run_fit(task)
+        source = Source(
+            table=table,
+            dataset=dataset,
+            label=label,
+            positive=positive,
+            sensitive=tuple(name.strip() for name in sensitive.split(",")) if sensitive else (),
+            schema=schema,
+            test_fraction=test_fraction,
+        )
+        chosen = {name: value for name, value in parameters.items() if value is not None}
+        if hidden:
+            chosen["hidden"] = hidden
+        task = FitTask(
+            source=source,
+            parameters={**chosen, "random_state": seed},
+            checkpoint=checkpoint,
+            resume=resume,
+            out=out,
+            private_metrics=private_metrics,
+        )
+        report = run_fit(task)
     print_fit(report, as_json=as_json)
     exit_unless_met(report["certificate"], required=parameters["require_tau"])

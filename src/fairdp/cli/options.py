@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fairdp.cli.flags import with_flags
 from fairdp.rounding import bound_above
 
 Command = Callable[..., Any]
@@ -75,7 +76,8 @@ def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -
     if required is None:
         return
     if not certificate["certified"]:
-        click.echo(f"missed: --require-tau {required:g}: not certified, because {certificate['reason']}.", err=True)
+        reason = with_flags(certificate["reason"], click.get_current_context().command)
+        click.echo(f"missed: --require-tau {required:g}: not certified, because {reason}.", err=True)
         raise click.exceptions.Exit(1)
     missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
     for metric, gap in missed.items():

@@ -39,15 +39,11 @@ class Records:
 
 
 def load_records(source: Source) -> Records:
-    """The records that a source names; the built-in population if it names none."""
+    """The records that a source names."""
     if source.table is not None and source.dataset is not None:
         raise ValueError(f"give TABLE or --dataset, not both: got {str(source.table)!r} and {source.dataset!r}.")
     if source.table is None:
-        _refuse_table_options(source)
-        name = source.dataset or "synthetic"
-        loaded = load_dataset(name)
-        notes = loaded.notes if source.dataset else (*loaded.notes, "no table given: using the synthetic population.")
-        return Records(name=name, train=loaded.train, test=loaded.test, schema=loaded.schema, warnings=notes)
+        return _named_records(source)
     path = source.table
     if source.schema is not None:
         # What the schema declares need not be typed again.
@@ -73,6 +69,20 @@ def load_records(source: Source) -> Records:
         schema=table.schema,
         warnings=(*table.notes, *_read_as(table.schema)),
         public_assumptions=assumed,
+    )
+
+
+def _named_records(source: Source) -> Records:
+    """A named data set, which brings its own columns."""
+    if source.dataset is None:
+        raise ValueError(
+            "there is nothing to train on: name a table, fairdp fit TABLE --label COL --sensitive COL, or a data set, "
+            "such as --dataset adult."
+        )
+    _refuse_table_options(source)
+    loaded = load_dataset(source.dataset)
+    return Records(
+        name=source.dataset, train=loaded.train, test=loaded.test, schema=loaded.schema, warnings=loaded.notes
     )
 
 

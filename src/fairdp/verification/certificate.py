@@ -6,7 +6,7 @@ second time; only the pure bounds are shared with the code that made the certifi
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from safetensors.numpy import load
 
@@ -111,7 +111,7 @@ def _levels(certificate: Record) -> Check:
     """That the events which may fail have, together, the failure probability that the confidence leaves."""
     allowed = (1 - certificate["confidence"]) / certificate["n_looks"]
     levels = [event["failure_probability"] for event in certificate["events"].values()]
-    # In a sequence, and for equalised odds alone, only one event can make a claim wrong.
+    # In a sequence, and for equalized odds alone, only one event can make a claim wrong.
     alone = certificate["require_tau"] is not None or certificate["metrics"] == ["equalized_odds"]
     spent = max(levels) if alone else math.fsum(levels)
     small = all(
@@ -158,7 +158,12 @@ def _taus(contents: Record, certificate: Record) -> Iterator[Check]:
     ratios = {metric: ratio if metric == "demographic_parity" else None for metric in taus}
     stated = {metric: certificate[metric]["ratio"] for metric in taus}
     passed = all(equal(stated[metric], own, missing=-1.0) for metric, own in ratios.items())
-    yield Check("ratio", passed, f"recorded {stated}, computed {ratios}.")
+    yield Check("ratio", passed, f"recorded {_in_words(stated)}, computed {_in_words(ratios)}.")
+
+
+def _in_words(ratios: Mapping[str, float | None]) -> str:
+    claimed = (f"{ratio:.6g} for {metric.replace('_', ' ')}" for metric, ratio in ratios.items() if ratio is not None)
+    return " and ".join(claimed) or "none"
 
 
 def _bound(certificate: Record, kind: str) -> GapBound:

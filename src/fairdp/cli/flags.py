@@ -1,0 +1,31 @@
+"""Messages of the library in the words of the command line: flags instead of parameters."""
+
+import re
+
+import click
+
+# What stands in quotes is a user's own word: a column, a file, a value. The apostrophe of a word opens none.
+_QUOTED = r"""(?<!\w)(?:'[^']*'|"[^"]*")"""
+
+
+def with_flags(message: str, command: click.Command) -> str:
+    """The message with parameters that are options of the command replaced by the flags that its user types.
+
+    Every parameter is meant by ``name=``, and by its name where that begins the message and a verb follows. A name with
+    an underscore is no word of prose, so it is meant elsewhere too, but not in a list, which may be of columns.
+
+    >>> fit = click.Command("fit", params=[click.Option(["--looks", "n_looks"]), click.Option(["--model"])])
+    >>> with_flags("n_looks=3 is too much for this model; see the column 'n_looks' or set n_looks.", fit)
+    "--looks=3 is too much for this model; see the column 'n_looks' or set --looks."
+    """
+    flags = {str(option.name): option.opts[0] for option in command.params if isinstance(option, click.Option)}
+
+    def flag(match: re.Match[str]) -> str:
+        name = match["assigned"] or match["subject"] or match["plain"] or ""
+        return flags.get(name, match[0])
+
+    before, after = r"(?<![\w./-])", r"(?![\w,/-]|\.\w)"
+    assigned = before + r"(?P<assigned>\w+)(?==)"
+    subject = r"^(?P<subject>\w+)(?= (?:must|needs|is)\b)"
+    plain = r"(?<!, )" + before + r"(?P<plain>\w+_\w+)" + after
+    return re.sub("|".join((_QUOTED, assigned, subject, plain)), flag, message)

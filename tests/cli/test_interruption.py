@@ -1,0 +1,56 @@
+"""Ctrl-C in `fairdp fit`: one line says what is kept and how to go on."""
+
+import pytest
+
+from fairdp.tasks import fit
+
+FIT = ("fit", "--dataset", "synthetic")
+NOTHING = "nothing was written"
+
+
+def leaving(*paths):
+    """A run that writes something and is then interrupted."""
+
+    def interrupted(task):
+        for path in paths:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("something")
+        raise KeyboardInterrupt
+
+    return interrupted
+
+
+def line_of(run, monkeypatch, interrupted, *arguments):
+    monkeypatch.setattr(fit, "run_fit", interrupted)
+    result = run(*FIT, *arguments)
+    assert (result.code, result.out) == (130, "")
+    assert result.err.startswith("fairdp: interrupted: ")
+    return result.err.removeprefix("fairdp: interrupted: ")
+
+
+def test_without_a_checkpoint_nothing_is_written(run, monkeypatch):
+    line = line_of(run, monkeypatch, leaving())
+    assert line == f"{NOTHING}; with --checkpoint FILE a run can be continued.\n"
+
+
+def test_before_the_first_checkpoint_nothing_is_written(run, monkeypatch, tmp_path):
+    assert line_of(run, monkeypatch, leaving(), "--checkpoint", tmp_path / "run.ckpt") == f"{NOTHING}.\n"
+
+
+def test_a_file_that_is_not_of_this_run_is_not_called_kept(run, monkeypatch, tmp_path):
+    (tmp_path / "run.ckpt").write_text("of another run")
+    assert line_of(run, monkeypatch, leaving(), "--checkpoint", tmp_path / "run.ckpt") == f"{NOTHING}.\n"
+
+
+@pytest.mark.parametrize("resume", [(), ("--resume",)])
+def test_a_checkpoint_is_named_with_the_flag_that_continues_it(run, monkeypatch, tmp_path, resume):
+    path = tmp_path / "run.ckpt"
+    if resume:
+        path.write_text("as far as it came")
+    line = line_of(run, monkeypatch, leaving(*() if resume else (path,)), "--checkpoint", path, *resume)
+    assert line == f"the run is kept in '{path}': give the same command with --resume to continue it.\n"
+
+
+def test_a_model_that_is_complete_is_not_denied(run, monkeypatch, tmp_path):
+    line = line_of(run, monkeypatch, leaving(tmp_path / "m" / "model.json"), "--out", tmp_path / "m")
+    assert line == f"the model had just been written to '{tmp_path / 'm'}'.\n"
