@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from estimator_cases import CERTIFIED, fitted
-from fairdp import verification
+from fairdp import METHODS, verification
 from fairdp.accounting import SampledGaussian, epsilon_spent
 from fairdp.certify.certificate import certificate_from, certify
 from fairdp.certify.gaps import gap_bound
@@ -37,6 +37,16 @@ KINDS = {
     "nothing held out": {"certify_fraction": 0.0},
     "private sizes": {**ONE, "group_sizes": "private"},
     "average noise": {**ONE, "noise_allocation": "average"},
+    "unbounded head": {**ONE, "weight_bound": math.inf},
+    "default rate": {**ONE, "sample_rate": None},
+    "labels sampled alike": {**ONE, "method": "dp_is_sgd", "grouping": "attribute_and_label"},
+    "labels sampled alike, private sizes": {
+        **ONE,
+        "method": "dp_is_sgd",
+        "grouping": "attribute_and_label",
+        "group_sizes": "private",
+    },
+    **{f"method {name}": {**ONE, "method": name} for name in METHODS},
 }
 DOCUMENTS = {"model": "model.json", "privacy": "privacy.json", "certificate": "certificate.json"}
 TIED = ("model.safetensors", "model.json", "privacy.json")

@@ -97,7 +97,7 @@ def test_our_step_is_private_and_projects():
     assert trainer.plan.recipe.noise_allocation == "per_group"
     assert trainer.plan.noise_std > 0
     assert np.isfinite(trainer.plan.recipe.weight_bound)
-    assert len(trainer.sensitivities) == 16
+    assert len(trainer.plan.recipe.sensitivities) == 16
     before = trainer.state.model.params.clone()
     trainer.step()
     assert not torch.equal(before, trainer.state.model.params)

@@ -111,6 +111,15 @@ def test_a_resumed_run_holds_out_the_records_that_it_held_out_before(tmp_path, m
         run(tmp_path / "c", resume=True, random_state=None)
 
 
+@pytest.mark.parametrize("method", ["dpsgd_f", "raco_dp", "dp_fermi", "dp_postprocess"])
+def test_what_a_method_remembers_is_continued_too(tmp_path, method):
+    whole = run(method=method)
+    interrupted(tmp_path / "c", method=method)
+    resumed = run(tmp_path / "c", resume=True, method=method)
+    assert torch.equal(params(resumed), params(whole))
+    assert resumed.predictor_ == whole.predictor_
+
+
 def test_a_resumed_run_takes_only_the_steps_that_are_left(tmp_path):
     """Steps are what was accounted for: 11 before the kill and 9 after it, never more."""
     path, steps = tmp_path / "c", []
@@ -230,5 +239,5 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
     interrupted(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"has format 99, this version reads 3\.$"):
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 4\.$"):
         run(path, resume=True)

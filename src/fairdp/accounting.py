@@ -106,7 +106,42 @@ class SampledGaussian:
         return dp_accounting.ComposedDpEvent([composed, dp_accounting.LaplaceDpEvent(1 / self.counts_epsilon)])
 
 
-def epsilon_spent(mechanism: SampledGaussian, delta: float, *, accountant: str = "pld") -> float:
+@dataclass(frozen=True, kw_only=True)
+class LaplaceRelease:
+    r"""One release with Laplace noise, of pure :math:`\varepsilon = 1 / b` for noise of b times the L1 sensitivity.
+
+    Its other fields are those of a sampled mechanism that samples everybody, once.
+    """
+
+    noise_multiplier: float
+    counts_epsilon: float = 0.0
+    sample_rate: float = 1.0
+    n_steps: int = 1
+    noise: str = "laplace"
+
+
+Mechanism = SampledGaussian | LaplaceRelease
+
+
+def mechanism_from(record: dict[str, Any]) -> Mechanism:
+    """A mechanism from its plain values."""
+    return LaplaceRelease(**record) if record.get("noise") == "laplace" else SampledGaussian(**record)
+
+
+def joint_multiplier(*multipliers: float) -> float:
+    r"""Noise multiplier of several Gaussian queries on one sample, :math:`(\sum_i \sigma_i^{-2})^{-1/2}`.
+
+    Scaled to equal noise they are one query whose sensitivities add up as squares. Accounted as separately sampled they
+    would under-report: a record that is in the sample is in it for all of them. Later queries may depend on the noisy
+    answers to earlier ones (Dong, Roth, Su, 2022, Corollary 3.3).
+
+    >>> round(joint_multiplier(1.0, 2.0), 4)
+    0.8944
+    """
+    return math.fsum(multiplier**-2 for multiplier in multipliers) ** -0.5
+
+
+def epsilon_spent(mechanism: Mechanism, delta: float, *, accountant: str = "pld") -> float:
     r"""ε of a mechanism at δ, for neighbours that differ by one added or removed record.
 
     The privacy loss distribution is discretised pessimistically, so the result is an upper bound. The noisy
@@ -121,6 +156,8 @@ def epsilon_spent(mechanism: SampledGaussian, delta: float, *, accountant: str =
     _validate.in_unit_interval(delta=delta)
     if mechanism.noise_multiplier == 0:
         return math.inf
+    if isinstance(mechanism, LaplaceRelease):
+        return 1 / mechanism.noise_multiplier + mechanism.counts_epsilon
     if accountant == "pld" and mechanism.noise_multiplier < _SMALLEST_FOR_PLD:
         raise ValueError(
             f"noise_multiplier={mechanism.noise_multiplier!r} is too small for PLD; use accountant='rdp' or more noise."

@@ -71,7 +71,9 @@ def count_decisions(
     coins = np.random.default_rng(int.from_bytes(coin_key, "little"))
     counts = np.zeros((n_groups, 2, 2), dtype=np.int64)
     for batch in batches:
-        decisions = (coins.random(batch.n_samples) < predictor.chances(model, batch.X)).astype(np.int64)
+        decisions = (coins.random(batch.n_samples) < predictor.chances(model, batch.X, groups=batch.groups)).astype(
+            np.int64
+        )
         counts += decision_counts(batch.y, decisions, batch.groups, n_groups)
     return counts
 

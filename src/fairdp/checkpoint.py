@@ -25,7 +25,7 @@ from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan
 from fairdp.training.update import FlatOptimizer
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,11 @@ def write_checkpoint(
             "noise": state.noise_rng.bit_generator.state,
         },
     }
-    tensors = {"params": state.model.params, **{f"optimizer.{k}": v for k, v in state.optimizer.state.items()}}
+    tensors = {
+        "params": state.model.params,
+        **{f"optimizer.{name}": value for name, value in state.optimizer.state.items()},
+        **{f"memory.{name}": value for name, value in state.memory.items()},
+    }
     write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
 
 
@@ -153,7 +157,11 @@ def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -
     state.model.replace_params(checkpoint.tensors["params"].clone())
     if checkpoint.network != network_digest(state.model):
         raise other
-    moments = {name.removeprefix("optimizer."): t.clone() for name, t in checkpoint.tensors.items() if name != "params"}
-    state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=moments)
+    state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=_named("optimizer.", checkpoint.tensors))
+    state.memory = _named("memory.", checkpoint.tensors)
     state.sampling_rng.bit_generator.state = checkpoint.generators["sampling"]
     state.noise_rng.bit_generator.state = checkpoint.generators["noise"]
+
+
+def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)}

@@ -10,16 +10,22 @@ from fairdp import _validate
 MODELS = ("logistic", "mlp", "cnn")
 OPTIMIZERS = ("adam", "sgd", "adam_then_sgd")
 SCHEDULES = ("piecewise", "inverse_sqrt")
+PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+GROUPINGS = ("attribute", "attribute_and_label")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Which extractor stands before the linear head."""
+    """Which extractor stands before the linear head.
+
+    A logistic model with ``n_active`` has bounded inputs, as if so many of them were not zero in a record.
+    """
 
     kind: str
     hidden: tuple[int, ...] = (32,)
     activation: str = "relu"
     normalize_embedding: bool = False
+    n_active: int = 0
 
     def __post_init__(self) -> None:
         if isinstance(self.hidden, str) or not isinstance(self.hidden, Iterable):
@@ -45,6 +51,7 @@ class Defaults:
     clip_norm: float
     learning_rates: tuple[float, ...]
     activation: str
+    optimizer: str = "adam"
 
 
 # The paper gives the learning rates (.007, .005) and the network kinds, but no rate, length or clip norm.
@@ -53,30 +60,38 @@ DEFAULTS: dict[str, Defaults] = {
     "cnn": Defaults(sample_rate=0.05, n_epochs=15, clip_norm=1.0, learning_rates=(0.005, 0.002), activation="tanh"),
 }
 
+# Methods whose tables are trained otherwise: multipliers that follow rates need large batches, and plain gradients.
+METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
+    ("raco_dp", "logistic"): Defaults(
+        sample_rate=0.1, n_epochs=30, clip_norm=1.0, learning_rates=(2.0,), activation="relu", optimizer="sgd"
+    ),
+}
+METHOD_MODELS = {"raco_dp": "logistic", "fairfm": "logistic", "fairfm_smooth": "logistic"}
+
 # The smallest group should be seen this often in an average step, and a run should have that many steps.
 SMALLEST_BATCH = 16
 FEWEST_STEPS = 200
 LARGEST_PHYSICAL_BATCH = 16_384
 
 
-def kind_of(model: str, module: object, shape: tuple[int, ...]) -> str:
-    """Kind of model that a user's choice means for records of this shape."""
+def kind_of(model: str, module: object, shape: tuple[int, ...], method: str) -> str:
+    """Kind of model that a user's choice means for records of this shape and a method."""
     _validate.one_of((*MODELS, "auto"), model=model)
     if module is not None:
         return "custom"
     if model != "auto":
         return model
-    return "cnn" if len(shape) == 3 else "mlp"
+    return "cnn" if len(shape) == 3 else METHOD_MODELS.get(method, "mlp")
 
 
-def defaults_of(kind: str) -> Defaults:
-    """The defaults of a kind of model; those without their own get those of the MLP."""
-    return DEFAULTS.get(kind, DEFAULTS["mlp"])
+def defaults_of(kind: str, method: str) -> Defaults:
+    """The defaults of a kind of model and a method; kinds without their own get those of the MLP."""
+    return METHOD_DEFAULTS.get((method, kind)) or DEFAULTS.get(kind, DEFAULTS["mlp"])
 
 
-def default_sample_rate(kind: str, smallest_group: float) -> float:
-    """Sampling rate from public sizes: the kind's own, raised where the smallest group would hardly be sampled."""
-    rate = defaults_of(kind).sample_rate
+def default_sample_rate(defaults: Defaults, smallest_group: float) -> float:
+    """Sampling rate from public sizes: the default, raised where the smallest group would hardly be sampled."""
+    rate = defaults.sample_rate
     return min(1.0, max(rate, SMALLEST_BATCH / max(smallest_group, 1.0)))
 
 
@@ -109,9 +124,9 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
             )
 
 
-def default_n_steps(kind: str, sample_rate: float) -> int:
+def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     """Number of steps in which every record is seen about ``n_epochs`` times."""
-    return max(FEWEST_STEPS, round(defaults_of(kind).n_epochs / sample_rate))
+    return max(FEWEST_STEPS, round(defaults.n_epochs / sample_rate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +159,14 @@ class TrainConfig:
         ``"per_group"`` (the paper) or ``"average"``; see `Recipe`.
     max_physical_batch_size
         Records per forward pass: memory against speed, no effect on the result but rounding.
+    parity, max_gap
+        Which rates should agree between the groups, and by how much they may differ; for methods that take a target.
+    fairness_weight
+        Weight of the penalty of methods that have one, :math:`\lambda`.
+    grouping, max_sample_rate
+        What is sampled equally often by ``dp_is_sgd``: groups, or groups and labels; and the largest rate allowed.
+    parameter_noise, n_draws
+        Deviation of the noise on the parameters and number of draws, for methods that smooth their parameters.
     """
 
     sample_rate: float
@@ -158,6 +181,13 @@ class TrainConfig:
     n_members: int = 10
     noise_allocation: str = "per_group"
     max_physical_batch_size: int = 4096
+    parity: str = "demographic_parity"
+    max_gap: float = 0.03
+    fairness_weight: float = 10.0
+    grouping: str = "attribute"
+    max_sample_rate: float = 1.0
+    parameter_noise: float = 0.1
+    n_draws: int = 100
 
     def __post_init__(self) -> None:
         _validate.sample_rate(sample_rate=self.sample_rate)
@@ -182,6 +212,15 @@ class TrainConfig:
         _validate.one_of(OPTIMIZERS, optimizer=self.optimizer)
         _validate.one_of(SCHEDULES, schedule=self.schedule)
         _validate.one_of(("per_group", "average"), noise_allocation=self.noise_allocation)
+        _validate.one_of(PARITIES, parity=self.parity)
+        _validate.one_of(GROUPINGS, grouping=self.grouping)
+        _validate.sample_rate(max_sample_rate=self.max_sample_rate)
+        _validate.positive_integer(n_draws=self.n_draws)
+        _validate.finite_positive(parameter_noise=self.parameter_noise)
+        if not 0 <= self.max_gap <= 1:
+            raise ValueError(f"max_gap must be in [0, 1], got {self.max_gap!r}.")
+        if not 0 <= self.fairness_weight < math.inf:
+            raise ValueError(f"fairness_weight must be at least 0 and finite, got {self.fairness_weight!r}.")
 
     def learning_rate(self, step: int, *, n_groups: int, noise_multiplier: float) -> float:
         """Step size at a step counted from zero."""
@@ -196,6 +235,7 @@ class TrainConfig:
 TRAINING_PARAMETERS = (
     *("sample_rate", "n_steps", "clip_norm", "learning_rate", "schedule", "optimizer", "momentum"),
     *("sgd_learning_rate", "weight_bound", "n_members", "noise_allocation", "max_physical_batch_size"),
+    *("parity", "max_gap", "fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws"),
 )
 
 
@@ -206,23 +246,26 @@ def plain(value: Any) -> Any:
 
 def train_config(
     kind: str,
+    method: str,
     smallest_group: float,
     *,
     sample_rate: float | None,
     n_steps: int | None,
     clip_norm: float | None,
     learning_rate: float | tuple[float, ...] | None,
+    optimizer: str | None = None,
     **others: Any,
 ) -> TrainConfig:
-    """The configuration of a run: what the user chose, and the defaults of the kind of model for what is None."""
-    defaults = defaults_of(kind)
-    rate = default_sample_rate(kind, smallest_group) if sample_rate is None else sample_rate
+    """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
+    defaults = defaults_of(kind, method)
+    rate = default_sample_rate(defaults, smallest_group) if sample_rate is None else sample_rate
     _validate.sample_rate(sample_rate=rate)
     rates = defaults.learning_rates if learning_rate is None else learning_rate
     return TrainConfig(
         sample_rate=rate,
-        n_steps=default_n_steps(kind, rate) if n_steps is None else n_steps,
+        n_steps=default_n_steps(defaults, rate) if n_steps is None else n_steps,
         clip_norm=defaults.clip_norm if clip_norm is None else clip_norm,
         learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
+        optimizer=optimizer or defaults.optimizer,
         **others,
     )

@@ -13,16 +13,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairdp import fitting
-from fairdp.artifacts import SavedModel, read_model, write_model
-from fairdp.certify.certificate import certificate_from
-from fairdp.certify.record import certificate_record, certificate_statement
+from fairdp.artifacts import read_model, write_model
+from fairdp.certify.record import certificate_statement
 from fairdp.data.grouped import GroupedData
 from fairdp.labels import binary_codes
-from fairdp.predictors import Predictor
-from fairdp.privacy import PrivacySpent
 from fairdp.runs import fit_run
-from fairdp.saving import describe_model, rebuild_model, restored, storable, tensors_of
-from fairdp.sensitive import groups_of
+from fairdp.saving import fitted_attributes, restored, saved_form, storable
+from fairdp.sensitive import codes_of, groups_of
 from fairdp.settings import RunSettings
 from fairdp.training.models import ExtractorBuilder
 
@@ -52,6 +49,15 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         Heads of the ensemble made in the last step, :math:`N`; used by ``fairdp``.
     noise_allocation
         ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
+    parity, max_gap
+        Target of ``raco_dp`` and ``dp_postprocess``: which rates should agree, ``"demographic_parity"``,
+        ``"equal_opportunity"`` or ``"equalized_odds"``, and by how much they may differ.
+    fairness_weight
+        Weight of the penalty of ``dp_fermi``.
+    grouping, max_sample_rate
+        What ``dp_is_sgd`` samples equally often, ``"attribute"`` or ``"attribute_and_label"``, and at most how often.
+    parameter_noise, n_draws
+        Smoothing of ``fairsmooth``, ``dpsgd_smooth`` and ``fairfm_smooth``: deviation and number of draws.
     group_sizes
         ``"public"``, or ``"private"``: the sizes are counted with noise, for 5 % of epsilon.
     certify_fraction, confidence
@@ -112,11 +118,18 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         n_steps: int | None = None,
         learning_rate: float | tuple[float, ...] | None = None,
         schedule: str = "piecewise",
-        optimizer: str = "adam",
+        optimizer: str | None = None,
         momentum: float = 0.0,
         sgd_learning_rate: float = 0.005,
         n_members: int = 10,
         noise_allocation: str = "per_group",
+        parity: str = "demographic_parity",
+        max_gap: float = 0.03,
+        fairness_weight: float = 10.0,
+        grouping: str = "attribute",
+        max_sample_rate: float = 1.0,
+        parameter_noise: float = 0.1,
+        n_draws: int = 100,
         group_sizes: str = "public",
         certify_fraction: float = 0.2,
         confidence: float = 0.95,
@@ -148,6 +161,13 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         self.sgd_learning_rate = sgd_learning_rate
         self.n_members = n_members
         self.noise_allocation = noise_allocation
+        self.parity = parity
+        self.max_gap = max_gap
+        self.fairness_weight = fairness_weight
+        self.grouping = grouping
+        self.max_sample_rate = max_sample_rate
+        self.parameter_noise = parameter_noise
+        self.n_draws = n_draws
         self.group_sizes = group_sizes
         self.certify_fraction = certify_fraction
         self.confidence = confidence
@@ -197,10 +217,16 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
             self.__dict__.pop(name, None)
         settings = RunSettings.of(**self.get_params(deep=False))
-        run = fit_run(settings, data, progress or fitting.Progress(), public_assumptions=public_assumptions)
+        run = fit_run(
+            settings,
+            data,
+            progress or fitting.Progress(),
+            public_assumptions=public_assumptions,
+            n_columns=None if feature_schema is None else len(feature_schema.get("columns", ())) or None,
+        )
         self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
         self.model_config_, self.score_model_ = run.model_config, run.model
-        self.seconds_ = run.seconds
+        self.seconds_, self.notes_ = run.seconds, run.notes
         self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
         self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema
         self.group_names_, self.n_features_in_, self.classes_ = data.group_names, data.X.shape[1], np.array([0, 1])
@@ -226,13 +252,17 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         """Scores of records that are already encoded."""
         return self.score_model_.scores(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))).double().numpy()
 
-    def predict(self, X: ArrayLike, *, person_ids: Sequence[Any] | None = None) -> NDArray[Any]:
+    def predict(
+        self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None, person_ids: Sequence[Any] | None = None
+    ) -> NDArray[Any]:
         """The predicted label of each record, by the rule that was certified.
 
-        ``person_ids`` tell people apart whose records are equal, for predictors that toss coins.
+        Only ``dp_postprocess`` needs ``sensitive_features``. ``person_ids`` tell people apart whose records are equal,
+        for predictors that toss coins.
         """
         records = self._records(X)
-        return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids)]
+        groups = None if sensitive_features is None else codes_of(sensitive_features, len(records), self.group_names_)
+        return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
@@ -252,38 +282,15 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all."""
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        about = {
-            "parameters": self.fitted_parameters_,
-            "classes": self.classes_.tolist(),
-            "groups": list(self.group_names_),
-            "feature_schema": self.feature_schema_,
-            "feature_names": None if names is None else names.tolist(),
-            "predictor": self.predictor_.to_dict(),
-        }
-        saved = SavedModel(
-            tensors=tensors_of(self.score_model_),
-            model={**about, **describe_model(self.model_config_, self.score_model_)},
-            privacy=self.privacy_.to_dict(),
-            certificate=certificate_record(self.certificate_),
-        )
-        write_model(Path(folder), saved)
+        write_model(Path(folder), saved_form(self))
 
     @classmethod
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> "FairDPClassifier":
         """Read a saved model; one trained with an own module needs that module's builder again."""
         saved = read_model(Path(folder))
         estimator = cls(**{**restored(saved.model["parameters"]), "module": module})
-        estimator.model_config_, estimator.score_model_ = rebuild_model(saved, module)
-        estimator.fitted_parameters_ = saved.model["parameters"]
-        estimator.privacy_ = PrivacySpent.from_dict(saved.privacy)
-        estimator.certificate_ = certificate_from(saved.certificate)
-        estimator.predictor_ = Predictor(**saved.model["predictor"])
-        estimator.feature_schema_ = saved.model["feature_schema"]
-        estimator.classes_, estimator.group_names_ = np.array(saved.model["classes"]), tuple(saved.model["groups"])
-        estimator.n_features_in_ = estimator.score_model_.shape[0]
-        if (names := saved.model.get("feature_names")) is not None:
-            estimator.feature_names_in_ = np.array(names, dtype=object)
+        for name, value in fitted_attributes(saved, module).items():
+            setattr(estimator, name, value)
         return estimator
 
     def __sklearn_tags__(self) -> Any:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fairdp.accounting import PrivacyBudget
+from fairdp.certify.gaussian import smoothing_bound
 from fairdp.checkpoint import Checkpoint, check_new, fingerprint_of, read_checkpoint, restore, write_checkpoint
 from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.discrete import discrete_laplace
 from fairdp.keys import KEY_BYTES, RandBelow, derived_key, keyed_below
 from fairdp.methods import METHODS
+from fairdp.training.functional import fair_functional_head
+from fairdp.training.group_models import train_group_models
 from fairdp.training.loop import TrainingState, train
 from fairdp.training.models import ExtractorBuilder, ScoreModel, cnn, logistic, mlp
 from fairdp.training.recipe import Plan, make_plan
@@ -105,7 +109,7 @@ def build_model(
         if module is not None:
             return ScoreModel(_built(module), shape)
         if config.kind == "logistic":
-            return ScoreModel(logistic(), shape)
+            return ScoreModel(logistic(n_active=config.n_active), shape)
         activation, normalize = config.activation, config.normalize_embedding
         if config.kind == "mlp":
             n_features = int(np.prod(shape))
@@ -144,11 +148,15 @@ def run(
     held_out: GroupedData | None = None,
     fixed: object = None,
     look: Callable[[int], bool] = lambda step: False,
-) -> None:
+    n_active: int | None = None,
+) -> dict[str, Any]:
     """Train the model in place, from its start or from a checkpoint, until the end or until a look says enough.
 
-    A checkpoint continues only with the same held-out records and with what else was fixed beforehand.
+    A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
+    there is to say of the training besides.
     """
+    if plan.recipe.noise_allocation == "laplace":
+        return _solve(model, data, plan, generators, n_active)
     kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
     parts = [data] if held_out is None else [data, held_out]
@@ -159,17 +167,46 @@ def run(
         restore(resumed, state, fingerprint=writer.fingerprint)
         # The run may have been stopped between a checkpoint and the look that was due.
         if state.step < plan.n_steps and look(state.step):
-            return
+            return {}
 
     def after(state: TrainingState) -> bool:
         progress.observe(state.step, plan.n_steps)
         writer.write_if_due(state)
         return look(state.step)
 
+    notes: dict[str, Any] = {}
     with torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
-        train(state, data, plan, config, after)
+        if plan.recipe.group_models:
+            notes = _smoothing_notes(train_group_models(state, data, plan, config, after), plan)
+        else:
+            train(state, data, plan, config, after)
     if model.has_changed_itself():
         raise ValueError("the module changed its own buffers in training, so it remembers private records; use none.")
+    return notes
+
+
+def _solve(
+    model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators, n_active: int | None
+) -> dict[str, Any]:
+    """The functional mechanism in place of steps."""
+    weights, bias = fair_functional_head(
+        data,
+        epsilon=plan.budget.epsilon - plan.mechanisms[0].counts_epsilon,
+        rand_below=generators.below("functional mechanism"),
+        n_active=n_active,
+    )
+    model.replace_params(torch.from_numpy(np.append(weights, bias)).float())
+    return {}
+
+
+def _smoothing_notes(distances: tuple[float, ...], plan: Plan) -> dict[str, Any]:
+    """The bound that FairSmooth has of its own, for what it is."""
+    bounds = [smoothing_bound(distance, smoothing=plan.recipe.parameter_noise) for distance in distances]
+    return {
+        "overall_against_group_classifier": bounds,
+        "what_it_is": "for any input, the most by which the averaged model's chance of a positive decision can be from "
+        "that of each group's model; no bound on a gap between groups",
+    }
 
 
 class _CheckpointWriter:

@@ -6,7 +6,10 @@ from fairdp import fitting
 from fairdp.artifacts import digest_of
 from fairdp.certification import SMALLEST_EPSILON, count_decisions, release_certificate
 from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified
+from fairdp.certify.release import release_counts
+from fairdp.methods import METHODS
 from fairdp.parts import Parts
+from fairdp.postprocessing import fair_flips
 from fairdp.predictors import Predictor
 from fairdp.privacy import PrivacySpent
 from fairdp.saving import tensors_of
@@ -29,8 +32,21 @@ class Looks:
         self.generators = generators
         self.certificate: Certificate | None = None
         self.predictor = settings.predictor
-        if self.predictor.kind != "deterministic" or settings.certification.target_tau is not None:
+        tosses = self.predictor.tosses_coins or settings.certification.target_tau is not None
+        if tosses or METHODS[settings.method].post_processes:
             self.predictor = replace(self.predictor, key=generators.key("people").hex())
+
+    def post_process(self, epsilon: float) -> None:
+        """Change decisions by group so that the rates agree, from a noisy count of those about the training records."""
+        train, config = self.parts.train, self.settings.training
+        coins = self.generators.key("coins of the histogram")
+        counts = count_decisions(self.model, self.predictor, [train], train.n_groups, coins)
+        if epsilon:
+            # As with the looks: a seed that is used again meets other counts with other noise.
+            noise = self.generators.below(f"histogram of {counts.tolist()}")
+            counts = release_counts(counts, epsilon=epsilon, rand_below=noise)
+        flips = fair_flips(counts, parity=config["parity"], max_gap=config["max_gap"])
+        self.predictor = replace(self.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
 
     def enough(self, step: int) -> bool:
         """Look at the model in mid-training, where a look was registered; true if the required bound is met.
@@ -70,25 +86,25 @@ class Looks:
 
     def _look(self, look: int) -> Certificate:
         names = self.parts.held_out.group_names
-        coins = self.generators.key("coins")
+        coins, epsilons = self.generators.key("coins"), tuple(self.privacy.certify_epsilons[name] for name in names)
         counts = count_decisions(self.model, self.predictor, [self.parts.held_out], len(names), coins)
         certificate = release_certificate(
             counts,
             group_names=names,
             registration=self.settings.certification.registration,
-            epsilons=tuple(self.privacy.certify_epsilons[name] for name in names),
+            epsilons=epsilons,
             expected_sizes=self.parts.expected_held_out,
             # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
-            rand_below=self.generators.below(f"look {look} at {counts.tolist()}"),
+            rand_below=self.generators.below(f"look {look} at {counts.tolist()} with {epsilons}"),
         )
         capped = certificate.capped(self.predictor.input_agnostic_tau(self.model))
         return replace(capped, about={"look": look})
 
 
-def check_certifiable(privacy: PrivacySpent) -> None:
-    """Refuse, before training, a group whose certification records may spend next to nothing."""
+def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
+    """Refuse, before training, a group whose certification records may spend next to nothing on a look."""
     for name, epsilon in privacy.certify_epsilons.items():
-        if epsilon < SMALLEST_EPSILON:
+        if epsilon / n_looks < SMALLEST_EPSILON:
             raise ValueError(
                 f"group {name!r} spends an epsilon of {epsilon:.2g} only, too little to be certified with; use "
                 "noise_allocation='per_group', or certify_fraction=0 for no certificate."

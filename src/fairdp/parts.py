@@ -13,7 +13,10 @@ from fairdp.settings import RunSettings
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """The records of a run, those to train on and those to certify on, and the public sizes of the former."""
+    """The records of a run, those to train on and those to certify on, and the public sizes of the former.
+
+    Records to train on may be in finer groups, by label too, if that is how they are sampled.
+    """
 
     train: GroupedData
     held_out: GroupedData
@@ -24,7 +27,8 @@ class Parts:
     @property
     def expected_held_out(self) -> tuple[float, ...]:
         """Expected number of held-out records of each group."""
-        return tuple(size * self.fraction / (1 - self.fraction) for size in self.sizes)
+        by_group = np.reshape(self.sizes, (self.held_out.n_groups, -1)).sum(1)
+        return tuple((by_group * self.fraction / (1 - self.fraction)).tolist())
 
     @property
     def expected_total(self) -> float:
@@ -39,21 +43,23 @@ def hold_out(
 
     The key of the coins is drawn without looking at the data, and adding or removing a record moves no other.
     """
+    finer = settings.training["grouping"] == "attribute_and_label"
+    sizes = (data.by_label() if finer else data).group_sizes
     totals, counts_epsilon = fitting.noisy_sizes(
-        data.group_sizes,
+        sizes,
         private=settings.group_sizes == "private",
         epsilon=settings.budget.epsilon,
-        count_noise=generators.below("group sizes"),
+        count_noise=generators.below(f"group sizes {sizes.tolist()} at {settings.budget.epsilon}"),
     )
     key = int.from_bytes(generators.key("hold out"), "little")
     nobody = data.take(np.arange(0))
     fraction = 0.0 if settings.reason_for_no_certificate(data.n_groups) else settings.certification.fraction
     train, held_out = split_by_own_coin(data, seed=key, share=fraction) if fraction else (data, nobody)
-    sizes = tuple((1 - fraction) * size for size in totals) if resumed is None else resumed.group_sizes
+    planned = tuple((1 - fraction) * size for size in totals) if resumed is None else resumed.group_sizes
     return Parts(
-        train=train,
+        train=train.by_label() if finer else train,
         held_out=held_out,
         fraction=fraction,
-        sizes=sizes,
+        sizes=planned,
         counts_epsilon=counts_epsilon,
     )

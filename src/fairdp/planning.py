@@ -10,7 +10,7 @@ from fairdp.certify.gaussian import utility_ceiling
 from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem_2_printed
 from fairdp.certify.registration import METRICS, Registration
 from fairdp.certify.widths import expected_widths, fraction_for_width
-from fairdp.config import TrainConfig, check_groups, train_config
+from fairdp.config import METHOD_MODELS, TrainConfig, check_groups, train_config
 from fairdp.methods import METHODS
 from fairdp.privacy import PrivacySpent, privacy_spent
 from fairdp.training.recipe import Plan, make_plan
@@ -82,10 +82,18 @@ def plan_report(
     sizes = tuple((1 - held_out) * size for size in group_sizes)
     names = tuple(f"group {index}" for index in range(len(group_sizes)))
     check_groups(names, sizes, training["sample_rate"])
-    config = train_config("mlp", min(sizes), learning_rate=None, **training)
+    config = train_config(METHOD_MODELS.get(method, "mlp"), method, min(sizes), learning_rate=None, **training)
     recipe = METHODS[method].recipe(config, sizes)
-    plan = make_plan(recipe, budget, n_steps=config.n_steps)
-    spent = privacy_spent(plan, names, group_sizes="public", noise_seeded=False, certify_fraction=held_out)
+    histogram = METHODS[method].histogram_epsilon(epsilon)
+    plan = make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=histogram)
+    spent = privacy_spent(
+        plan,
+        names,
+        group_sizes="public",
+        noise_seeded=False,
+        certify_fraction=held_out,
+        histogram_epsilon=histogram,
+    )
     return {
         "method": method,
         "group_sizes": list(group_sizes),

@@ -31,6 +31,9 @@ class Predictor:
         The deviation s; used by ``"smoothed"``.
     dilution, constant
         Share of the decisions that follow a constant instead, and that constant.
+    flips
+        Chance of a positive decision for each group and for each decision of the kind above, negative first; None:
+        decisions stay as they are. With it a decision needs the person's group.
     key
         Secret of the coins, in hexadecimal; drawn without looking at the data.
     """
@@ -39,6 +42,7 @@ class Predictor:
     smoothing: float = 1.0
     dilution: float = 0.0
     constant: int = 0
+    flips: tuple[tuple[float, float], ...] | None = None
     key: str = ""
 
     def __post_init__(self) -> None:
@@ -48,25 +52,42 @@ class Predictor:
             raise ValueError(
                 f"dilution must be in [0, 1] and constant 0 or 1, got {self.dilution!r}, {self.constant!r}."
             )
+        if self.flips is not None:
+            # As JSON gives them back.
+            object.__setattr__(self, "flips", tuple((float(no), float(yes)) for no, yes in self.flips))
 
     @property
     def tosses_coins(self) -> bool:
         """Whether two people with the same record may get different decisions."""
-        return self.kind != "deterministic" or self.dilution > 0
+        return self.kind != "deterministic" or self.dilution > 0 or self.flips is not None
 
-    def chances(self, model: ScoreModel, X: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Probability of a positive decision for each record, over the coins."""
+    def chances(
+        self, model: ScoreModel, X: NDArray[np.float32], *, groups: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """Probability of a positive decision for each record, over the coins; groups matter to a rule that flips."""
         records = torch.from_numpy(np.require(X, np.float32, ["C", "W"]))
         own = _CHANCES[self.kind](model, records, self.smoothing)
+        if self.flips is not None:
+            if groups is None and len(self.flips) == 1:
+                groups = np.zeros(len(records), dtype=np.int64)
+            if groups is None:
+                raise ValueError("this model decides by group; give the group of every record (sensitive_features).")
+            no, yes = np.array(self.flips).T
+            own = (1 - own) * no[groups] + own * yes[groups]
         return (1 - self.dilution) * own + self.dilution * self.constant
 
     def decisions(
-        self, model: ScoreModel, X: NDArray[np.float32], person_ids: Sequence[Any] | None = None
+        self,
+        model: ScoreModel,
+        X: NDArray[np.float32],
+        person_ids: Sequence[Any] | None = None,
+        *,
+        groups: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int64]:
         """Decision for each record; the coin of a person is a keyed hash of their id, or else of their record."""
         if person_ids is not None and len(person_ids) != len(X):
             raise ValueError(f"person_ids has {len(person_ids)} entries, but X has {len(X)} records.")
-        chances = self.chances(model, X)
+        chances = self.chances(model, X, groups=groups)
         if not self.tosses_coins:
             return chances.astype(np.int64)
         return (self._coins(X, person_ids) < chances).astype(np.int64)

@@ -4,7 +4,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fairdp.accounting import RELATION, SampledGaussian, epsilon_spent
+import numpy as np
+
+from fairdp.accounting import RELATION, Mechanism, epsilon_spent, mechanism_from
 from fairdp.rounding import rounded_up
 from fairdp.training.recipe import Plan
 
@@ -16,7 +18,8 @@ class PrivacySpent:
     ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
     infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,
     ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute them: a record is
-    one or the other, so the larger of the two is what its group spends.
+    one or the other, so the larger of the two is what its group spends. ``planned_sizes`` are the public or noisy sizes
+    that everything else follows from.
     """
 
     epsilon: float
@@ -27,6 +30,7 @@ class PrivacySpent:
     noise_multiplier: float
     noise_allocation: str
     noise_std: float
+    planned_sizes: dict[str, float]
     sensitivities: dict[str, float]
     sample_rate: float
     n_steps: int
@@ -36,7 +40,10 @@ class PrivacySpent:
     counts_epsilon: float
     noise_seeded: bool
     public_assumptions: tuple[str, ...]
-    mechanisms: dict[str, SampledGaussian]
+    mechanisms: dict[str, Mechanism]
+    statistics: str
+    statistics_multiplier: float
+    histogram_epsilon: float
     certify_fraction: float
     certify_epsilons: dict[str, float]
 
@@ -47,7 +54,7 @@ class PrivacySpent:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
         """Inverse of `to_dict`."""
-        mechanisms = {name: SampledGaussian(**values) for name, values in record["mechanisms"].items()}
+        mechanisms = {name: mechanism_from(values) for name, values in record["mechanisms"].items()}
         by_group = {
             field: {name: _unbounded(value) for name, value in record[field].items()}
             for field in ("epsilon_by_group", "sensitivities", "certify_epsilons")
@@ -65,15 +72,23 @@ def privacy_spent(
     plan: Plan,
     group_names: tuple[str, ...],
     *,
+    certified_names: tuple[str, ...] | None = None,
     group_sizes: str,
     noise_seeded: bool,
     public_assumptions: tuple[str, ...] = (),
     certify_fraction: float = 0.0,
+    histogram_epsilon: float = 0.0,
 ) -> PrivacySpent:
-    """Account for all the steps of a plan, group by group, and for a certificate from a held-out fraction."""
+    """Account for all the steps of a plan, group by group, and for a certificate from a held-out fraction.
+
+    Where the groups that are sampled are finer than those that are certified, ``certified_names`` names the latter.
+    """
     delta = plan.budget.delta
     epsilons = [epsilon_spent(mechanism, delta) for mechanism in plan.mechanisms]
-    certified = certify_epsilons(plan, epsilons) if certify_fraction else []
+    counts_epsilon = max(m.counts_epsilon for m in plan.mechanisms) - histogram_epsilon
+    n_certified = len(certified_names or group_names)
+    certified = certify_epsilons(plan, epsilons, counts_epsilon, n_certified) if certify_fraction else []
+    companion = plan.recipe.companion
     return PrivacySpent(
         epsilon=max(epsilons),
         delta=delta,
@@ -83,48 +98,45 @@ def privacy_spent(
         noise_multiplier=float(plan.noise_multipliers.min()),
         noise_allocation=plan.recipe.noise_allocation,
         noise_std=plan.noise_std,
+        planned_sizes=dict(zip(group_names, plan.recipe.group_sizes, strict=True)),
         sensitivities=dict(zip(group_names, plan.recipe.sensitivities.tolist(), strict=True)),
         sample_rate=max(plan.recipe.sample_rates),
         n_steps=plan.n_steps,
         clip_norm=plan.recipe.clip_norm,
         relation=RELATION,
         group_sizes=group_sizes,
-        counts_epsilon=max(m.counts_epsilon for m in plan.mechanisms),
+        counts_epsilon=counts_epsilon,
         noise_seeded=noise_seeded,
         public_assumptions=public_assumptions,
         mechanisms=dict(zip(group_names, plan.mechanisms, strict=True)),
+        statistics=companion.what if companion is not None else "",
+        statistics_multiplier=plan.statistics_std,
+        histogram_epsilon=histogram_epsilon,
         certify_fraction=certify_fraction,
-        certify_epsilons=dict(zip(group_names, certified, strict=False)),
+        certify_epsilons=dict(zip(certified_names or group_names, certified, strict=False)),
     )
 
 
-def certify_epsilons(plan: Plan, trained: list[float]) -> list[float]:
-    """Pure ε of the certification records of each group: what its training records spend, so the larger is the same.
+def certify_epsilons(plan: Plan, trained: list[float], counts_epsilon: float, n_groups: int) -> list[float]:
+    """Pure ε of the certification records of each group: the least its training records spend, so that is no more.
 
     Noisy group sizes are counted over both parts, so their cost is taken off. Beside training without noise the budget
     itself is the limit.
     """
-    limits = [min(epsilon, plan.budget.epsilon) for epsilon in trained]
-    return [limit - m.counts_epsilon for limit, m in zip(limits, plan.mechanisms, strict=True)]
+    smallest = np.reshape(trained, (n_groups, -1)).min(1).tolist()
+    return [min(epsilon, plan.budget.epsilon) - counts_epsilon for epsilon in smallest]
 
 
 def _statement_lines(spent: PrivacySpent) -> list[str]:
     if math.isinf(spent.epsilon):
         return ["This model is NOT private: it was trained without noise, and epsilon is infinite."]
-    noise = {
-        "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
-        "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
-    }[spent.noise_allocation]
     by_group = ", ".join(f"{name} {rounded_up(value)}" for name, value in spent.epsilon_by_group.items())
     lines = [
         f"The model is ({rounded_up(spent.epsilon)}, {spent.delta!r})-differentially private for adding or removing "
         "one record.",
         f"Epsilon by group: {by_group}.",
-        f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
-        f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
-        f"{spent.noise_multiplier:.4g} times the sensitivity: {noise}.",
-        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
-        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}.",
+        *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
+        *_histogram_lines(spent),
         *_certification_lines(spent),
         _group_sizes_line(spent),
         "Not covered: exact metrics and record counts in reports (for the data holder's eyes only), anything done to "
@@ -138,6 +150,42 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
             "run alone, and a small number can be guessed."
         )
     return lines
+
+
+def _gaussian_lines(spent: PrivacySpent) -> list[str]:
+    noise = {
+        "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
+        "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
+    }[spent.noise_allocation]
+    beside = (
+        f"Beside the gradient each step releases {spent.statistics}, with noise of {spent.statistics_multiplier:.4g} "
+        "times the sensitivity; both come from one sample and are accounted as one query."
+    )
+    return [
+        f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
+        f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
+        f"{spent.noise_multiplier:.4g} times the sensitivity: {noise}.",
+        *([beside] if spent.statistics_multiplier else []),
+        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
+        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}.",
+    ]
+
+
+def _laplace_lines(spent: PrivacySpent) -> list[str]:
+    return [
+        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise of "
+        f"{spent.noise_multiplier:.4g} times what one record can move in the L1 norm (functional mechanism). The "
+        "guarantee is pure: it holds with delta zero."
+    ]
+
+
+def _histogram_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.histogram_epsilon:
+        return []
+    return [
+        f"Decisions about the training records were counted by group and label with Laplace noise, for a pure epsilon "
+        f"of {rounded_up(spent.histogram_epsilon)}, included above."
+    ]
 
 
 def _certification_lines(spent: PrivacySpent) -> list[str]:

@@ -8,12 +8,56 @@ import numpy as np
 from torch import Tensor
 
 from fairdp.artifacts import SavedModel
+from fairdp.certify.certificate import certificate_from
+from fairdp.certify.record import certificate_record
 from fairdp.config import ModelConfig, plain
 from fairdp.fitting import build_model
-from fairdp.training.models import ExtractorBuilder, ScoreModel
+from fairdp.predictors import Predictor
+from fairdp.privacy import PrivacySpent
+from fairdp.training.models import ExtractorBuilder, ParameterSmoothing, ScoreModel
 
 # Frozen parameters and buffers of a module, in the saved tensors.
 _FIXED = "extractor."
+
+
+def saved_form(estimator: Any) -> SavedModel:
+    """Everything about a fitted estimator that a copy of it needs."""
+    names = getattr(estimator, "feature_names_in_", None)
+    about = {
+        "parameters": estimator.fitted_parameters_,
+        "classes": estimator.classes_.tolist(),
+        "groups": list(estimator.group_names_),
+        "feature_schema": estimator.feature_schema_,
+        "feature_names": None if names is None else names.tolist(),
+        "predictor": estimator.predictor_.to_dict(),
+        "notes": estimator.notes_,
+    }
+    return SavedModel(
+        tensors=tensors_of(estimator.score_model_),
+        model={**about, **describe_model(estimator.model_config_, estimator.score_model_)},
+        privacy=estimator.privacy_.to_dict(),
+        certificate=certificate_record(estimator.certificate_),
+    )
+
+
+def fitted_attributes(saved: SavedModel, module: ExtractorBuilder | None) -> dict[str, Any]:
+    """What fitting set, from the saved form."""
+    config, model = rebuild_model(saved, module)
+    names = saved.model.get("feature_names")
+    return {
+        "model_config_": config,
+        "score_model_": model,
+        "fitted_parameters_": saved.model["parameters"],
+        "privacy_": PrivacySpent.from_dict(saved.privacy),
+        "certificate_": certificate_from(saved.certificate),
+        "predictor_": Predictor(**saved.model["predictor"]),
+        "feature_schema_": saved.model["feature_schema"],
+        "classes_": np.array(saved.model["classes"]),
+        "group_names_": tuple(saved.model["groups"]),
+        "notes_": saved.model["notes"],
+        "n_features_in_": model.shape[0],
+        **({} if names is None else {"feature_names_in_": np.array(names, dtype=object)}),
+    }
 
 
 def tensors_of(model: ScoreModel) -> dict[str, Tensor]:
@@ -23,7 +67,13 @@ def tensors_of(model: ScoreModel) -> dict[str, Tensor]:
 
 def describe_model(config: ModelConfig, model: ScoreModel) -> dict[str, Any]:
     """What it takes to build the same model again."""
-    return {"model": asdict(config), "shape": list(model.shape), "heads": list(model.heads.shape)}
+    smoothing = None if model.smoothing is None else asdict(model.smoothing)
+    return {
+        "model": asdict(config),
+        "shape": list(model.shape),
+        "heads": list(model.heads.shape),
+        "smoothing": smoothing,
+    }
 
 
 def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> tuple[ModelConfig, ScoreModel]:
@@ -37,6 +87,8 @@ def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> tuple[M
     model.replace_params(tensors.pop("params"))
     fixed = {name.removeprefix(_FIXED): value for name, value in tensors.items()}
     model.load_fixed_state(fixed)
+    if saved.model["smoothing"] is not None:
+        model.smoothing = ParameterSmoothing(**saved.model["smoothing"])
     return config, model
 
 

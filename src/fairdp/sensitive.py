@@ -33,3 +33,17 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
     if len(set(names)) < len(names):
         names = tuple(" & ".join(repr(value) for value in values) for values in found)
     return codes.astype(np.int64), names
+
+
+def codes_of(sensitive_features: Any, n_samples: int, group_names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Codes of records whose groups must be among those that are known.
+
+    >>> codes_of(["m", "m"], 2, ("f", "m"))
+    array([1, 1])
+    """
+    codes, names = groups_of(sensitive_features, n_samples)
+    unknown = [name for name in names if name not in group_names]
+    if unknown:
+        known = ", ".join(map(repr, group_names))
+        raise ValueError(f"sensitive_features names the group {unknown[0]!r}, but the model knows {known}.")
+    return np.array([group_names.index(name) for name in names], dtype=np.int64)[codes]

@@ -1,5 +1,6 @@
 """Everything that a user chose about a fit."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from fairdp.config import (
 )
 from fairdp.methods import METHODS
 from fairdp.predictors import Predictor
-from fairdp.training.models import ExtractorBuilder
+from fairdp.training.models import ExtractorBuilder, ParameterSmoothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +43,48 @@ class RunSettings:
     def __post_init__(self) -> None:
         _validate.one_of(METHODS, method=self.method)
         _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
+        self._check_method()
 
-    def model_config(self, shape: tuple[int, ...]) -> ModelConfig:
-        """The network for records of this shape."""
-        kind = kind_of(self.model, self.module, shape)
+    def _check_method(self) -> None:
+        """Refuse what the method cannot do, and name what can."""
+        method, n_looks = METHODS[self.method], self.certification.registration.n_looks
+        if method.tables_only and (self.module is not None or self.model not in ("auto", "logistic")):
+            raise ValueError(
+                f"method={self.method!r} is a logistic model on tables only; use method='dpsgd' or model='logistic'."
+            )
+        if n_looks > 1 and not method.has_iterates:
+            raise ValueError(
+                f"n_looks={n_looks} needs a model to look at in mid-training, which method={self.method!r} has not; "
+                "use method='dpsgd', or n_looks=1."
+            )
+        if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes):
+            raise ValueError(
+                f"method={self.method!r} has a rule of its own to decide by; use predictor='deterministic'."
+            )
+        if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
+            raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")
+
+    @property
+    def histogram_epsilon(self) -> float:
+        """Pure ε that a post-processing method spends on counting its decisions."""
+        return METHODS[self.method].histogram_epsilon(self.budget.epsilon)
+
+    def smoothing(self, config: TrainConfig, generators: fitting.Generators) -> ParameterSmoothing | None:
+        """How the deployed model is smoothed, if the method does so; the draws are as public as the model."""
+        if not METHODS[self.method].smooths:
+            return None
+        seed = int.from_bytes(generators.key("smoothing")[:8], "little")
+        return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
+
+    def model_config(self, shape: tuple[int, ...], n_columns: int | None) -> ModelConfig:
+        """The network for records of this shape, of a table with so many columns before they were encoded."""
+        kind = kind_of(self.model, self.module, shape, self.method)
         return ModelConfig(
             kind=kind,
             hidden=self.hidden,
-            activation=self.activation or defaults_of(kind).activation,
+            activation=self.activation or defaults_of(kind, self.method).activation,
             normalize_embedding=self.normalize_embedding,
+            n_active=min(n_columns or math.prod(shape), math.prod(shape)) if METHODS[self.method].tables_only else 0,
         )
 
     @classmethod
@@ -93,4 +127,5 @@ class RunSettings:
 
     def train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
         """The numbers of the run for groups of these sizes."""
-        return train_config(kind_of(self.model, self.module, shape), min(sizes), **self.training)
+        kind = kind_of(self.model, self.module, shape, self.method)
+        return train_config(kind, self.method, min(sizes), **self.training)

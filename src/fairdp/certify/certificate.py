@@ -15,6 +15,8 @@ from fairdp.certify.shift import ShiftBound, bound_under_shift
 
 # Where the records of a certificate come from.
 HELD_OUT, FRESH = "held out by a keyed coin for each record", "fresh records"
+# How fresh records' group sizes are known: taken as they are, or, where sizes are private, counted with noise.
+SIZES = ("taken as public", "counted with noise")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,22 @@ def input_agnostic_bound(head: NDArray[np.float64], *, smoothing: float, nonnega
     return float(ndtr(top / smoothing) - ndtr(bottom / smoothing))
 
 
+def smoothing_bound(distance: float, *, smoothing: float) -> float:
+    r"""Most by which two smoothed classifiers can differ on any input, :math:`2 \Phi(\|\theta - \theta'\| / 2s) - 1`.
+
+    It is the total variation of the two Gaussians around their parameters, hence valid for any decision in [0, 1]. It
+    compares two models, not two groups.
+
+    References
+    ----------
+    Jin, Zhang, Zhou, Wu (2022), in its tight form.
+
+    >>> round(smoothing_bound(2.0, smoothing=1.0), 4)
+    0.6827
+    """
+    return float(2 * ndtr(distance / (2 * smoothing)) - 1)
+
+
 def dilution_for(tau: float, *, target: float) -> float:
     """Smallest dilution with which a certified gap meets a target: no new data, no new budget."""
     return 0.0 if tau <= target else 1 - target / tau

@@ -96,7 +96,7 @@ def _positive_rate_line(certificate: Certificate) -> str:
 
 def _coin_lines(certificate: Certificate) -> list[str]:
     rule = certificate.about.get("predictor", {})
-    if rule.get("kind", "deterministic") == "deterministic" and not rule.get("dilution"):
+    if rule.get("kind", "deterministic") == "deterministic" and not rule.get("dilution") and not rule.get("flips"):
         return []
     constant = "positive" if rule.get("constant") else "negative"
     apart = f"A share of {bound_above(rule['dilution'])} of all decisions is {constant} whatever the record. "
@@ -136,7 +136,10 @@ def _spending_lines(certificate: Certificate) -> list[str]:
             f"group sizes are {about['sizes']}."
         )
     if about.get("noise_seeded"):
-        lines.append("The noise on the counts came from a fixed seed: it protects only while the seed is secret.")
+        lines.append(
+            "The noise on the counts came from a fixed seed: it protects only while the seed is secret and "
+            "used for this certificate alone."
+        )
     return lines
 
 

@@ -44,6 +44,9 @@ class Registration:
 
     def __post_init__(self) -> None:
         _validate.in_unit_interval(confidence=self.confidence)
+        # Below one half the pair construction has no proof, and nobody wants such a promise.
+        if self.confidence < 0.5:
+            raise ValueError(f"confidence must be at least 0.5, got {self.confidence!r}.")
         if isinstance(self.metrics, str) or not self.metrics:
             raise ValueError(f"certify_metrics must name at least one of {', '.join(METRICS)}; got {self.metrics!r}.")
         for metric in self.metrics:

@@ -11,6 +11,7 @@ from fairdp.cli.options import (
     exit_unless_met,
     numbers,
     output_options,
+    target_options,
     training_options,
     whole_numbers,
 )
@@ -31,6 +32,7 @@ Examples:
 @click.option("--schema", type=click.Path(path_type=Path), help="Declared types, categories and bounds (YAML, JSON).")
 @click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE.")
 @training_options
+@target_options
 @click.option("--model", default="auto", show_default=True, help="auto, mlp, logistic or cnn.")
 @click.option("--hidden", callback=whole_numbers, help="Layer sizes of the MLP, such as 32,32.")
 @click.option("--activation", type=click.Choice(["relu", "tanh"]), help="Activation of the hidden layers.")
@@ -46,9 +48,7 @@ Examples:
 @click.option(
     "--optimizer",
     type=click.Choice(["adam", "sgd", "adam_then_sgd"]),
-    default="adam",
-    show_default=True,
-    help="On the noisy gradient; adam_then_sgd hands over for the last tenth of the run.",
+    help="On the noisy gradient; adam_then_sgd hands over for the last tenth.  [default: adam; raco_dp sgd]",
 )
 @click.option(
     "--group-sizes",

@@ -16,7 +16,7 @@ def methods(as_json: bool, seed: int | None) -> None:
         {
             "method": name,
             "private": method.private,
-            "unit": "record",
+            "unit": method.unit,
             "guarantee": method.guarantee,
             "needs_group_at_prediction": method.needs_group_at_prediction,
             "paper": method.paper,

@@ -51,6 +51,40 @@ def training_options(command: Command) -> Command:
     return command
 
 
+def target_options(command: Command) -> Command:
+    """What methods with a target, a penalty, a grouping or a smoothing of their own take."""
+    options = (
+        click.option(
+            "--parity",
+            type=click.Choice(["demographic_parity", "equal_opportunity", "equalized_odds"]),
+            default="demographic_parity",
+            show_default=True,
+            help="Rates that should agree between the groups; raco_dp, dp_postprocess.",
+        ),
+        click.option("--max-gap", type=float, default=0.03, show_default=True, help="By how much they may differ."),
+        click.option("--fairness-weight", type=float, default=10.0, show_default=True, help="Penalty of dp_fermi."),
+        click.option(
+            "--grouping",
+            type=click.Choice(["attribute", "attribute_and_label"]),
+            default="attribute",
+            show_default=True,
+            help="What dp_is_sgd samples equally often.",
+        ),
+        click.option("--max-sample-rate", type=float, default=1.0, show_default=True, help="Cap of dp_is_sgd's rates."),
+        click.option(
+            "--parameter-noise",
+            type=float,
+            default=0.1,
+            show_default=True,
+            help="Deviation of the smoothing; fairsmooth, dpsgd_smooth, fairfm_smooth.",
+        ),
+        click.option("--n-draws", type=int, default=100, show_default=True, help="Draws of the smoothing."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def certificate_options(command: Command) -> Command:
     """What is fixed about a certificate before any record is looked at."""
     options = (

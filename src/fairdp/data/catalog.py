@@ -33,6 +33,7 @@ class DatasetCard:
     source: str
     citation: str
     checksums: Mapping[str, str] = field(default_factory=dict)
+    images: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +95,7 @@ _CARDS = (
         source="https://susanqq.github.io/UTKFace/",
         citation="Zhang, Song and Qi (2017), Age Progression/Regression by Conditional Adversarial Autoencoder, CVPR",
         checksums=sources.CHECKSUMS["utkface"],
+        images=True,
     ),
     DatasetCard(
         name="synthetic",

@@ -60,5 +60,10 @@ class GroupedData:
         """The records at these positions, with the same declared groups."""
         return GroupedData(self.X[indices], self.y[indices], self.groups[indices], self.group_names)
 
+    def by_label(self) -> "GroupedData":
+        """The same records in finer groups: those of group k with label y have code 2 k + y."""
+        names = tuple(f"{name}, label {label}" for name in self.group_names for label in (0, 1))
+        return GroupedData(self.X, self.y, 2 * self.groups + self.y, names)
+
     def __repr__(self) -> str:
         return f"GroupedData(X: {self.X.shape}, groups: {self.n_groups})"

@@ -1,38 +1,126 @@
 """The methods by name: each maps a configuration and public group sizes to a recipe."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 from fairdp.config import TrainConfig
 from fairdp.methods.clean import clean
+from fairdp.methods.dp_is_sgd import dp_is_sgd
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.methods.fairdp import fairdp
+from fairdp.methods.fairfm import fairfm
+from fairdp.methods.fairsmooth import fairsmooth
 from fairdp.training.recipe import Recipe
+
+_RECORD = "(ε, δ)-DP per record"
+
+# Part of epsilon that a post-processing method counts its decisions with.
+_HISTOGRAM_SHARE = 0.1
+
+MakeRecipe = Callable[[TrainConfig, tuple[float, ...]], Recipe]
+
+
+def _with_companion(name: str) -> MakeRecipe:
+    """The recipe of a method that looks at records as torch has them; imported on use, for plans that need no torch."""
+
+    def recipe(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
+        made: Recipe = getattr(import_module(f"fairdp.methods.{name}"), name)(config, group_sizes)
+        return made
+
+    return recipe
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method's recipe and what it promises."""
+    """A method's recipe and what it promises.
 
-    recipe: Callable[[TrainConfig, tuple[float, ...]], Recipe]
-    private: bool
+    Parameters
+    ----------
+    smooths
+        Whether the deployed model averages over noise on its parameters.
+    post_processes
+        Whether decisions are changed by group, from a noisy count of decisions about the training records.
+    tables_only
+        Whether it is a linear model on the features, which images are too many of.
+    """
+
+    recipe: MakeRecipe
     guarantee: str
     paper: str
-    needs_group_at_prediction: bool = False
+    private: bool = True
+    smooths: bool = False
+    post_processes: bool = False
+    tables_only: bool = False
+
+    def histogram_epsilon(self, epsilon: float) -> float:
+        """Pure ε, out of the budget, for the count of decisions that they are changed by."""
+        return _HISTOGRAM_SHARE * epsilon if self.post_processes and math.isfinite(epsilon) else 0.0
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether a single run of steps trains it, which can be continued from a checkpoint."""
+        return not self.tables_only and self.recipe is not fairsmooth
+
+    @property
+    def has_iterates(self) -> bool:
+        """Whether the deployed model exists, in an earlier form, while training goes on."""
+        return self.is_one_run and not self.post_processes
+
+    @property
+    def unit(self) -> str:
+        """What is protected."""
+        return "record" if self.private else "—"
+
+    @property
+    def needs_group_at_prediction(self) -> bool:
+        """Whether a decision depends on the person's group, which must then be given."""
+        return self.post_processes
 
 
 METHODS: dict[str, Method] = {
     "clean": Method(recipe=clean, private=False, guarantee="none: not private", paper="—"),
-    "dpsgd": Method(
-        recipe=dpsgd,
-        private=True,
-        guarantee="(ε, δ)-DP per record",
-        paper="Abadi et al., CCS 2016; Algorithm 3 of the FairDP paper",
+    "dpsgd": Method(recipe=dpsgd, guarantee=_RECORD, paper="Abadi et al., CCS 2016; Algorithm 3 of the FairDP paper"),
+    "dpsgd_f": Method(recipe=_with_companion("dpsgd_f"), guarantee=_RECORD, paper="Xu, Du, Wu, KDD 2021"),
+    "dp_is_sgd": Method(
+        recipe=dp_is_sgd, guarantee=f"{_RECORD}, ε stated for every group", paper="Kulynych et al., NeurIPS 2022"
     ),
+    "fairsmooth": Method(
+        recipe=fairsmooth,
+        private=False,
+        smooths=True,
+        guarantee="none: not private",
+        paper="Jin, Zhang, Zhou, Wu, ICML 2022",
+    ),
+    "dpsgd_smooth": Method(
+        recipe=dpsgd, smooths=True, guarantee=_RECORD, paper="Abadi et al., smoothed as by Jin et al., ICML 2022"
+    ),
+    "fairfm": Method(
+        recipe=fairfm,
+        tables_only=True,
+        guarantee="pure ε-DP per record",
+        paper="Zhang et al., VLDB 2012; Ding et al., AAAI 2020",
+    ),
+    "fairfm_smooth": Method(
+        recipe=fairfm,
+        smooths=True,
+        tables_only=True,
+        guarantee="pure ε-DP per record",
+        paper="fairfm, smoothed as by Jin et al., ICML 2022",
+    ),
+    "dp_fermi": Method(
+        recipe=_with_companion("dp_fermi"),
+        guarantee=f"{_RECORD} (the original protects the sensitive attribute only)",
+        paper="Lowy, Gupta, Razaviyayn, ICLR 2023",
+    ),
+    "dp_postprocess": Method(
+        recipe=dpsgd, post_processes=True, guarantee=_RECORD, paper="Jagielski et al., ICML 2019; Hardt et al., 2016"
+    ),
+    "raco_dp": Method(recipe=_with_companion("raco_dp"), guarantee=_RECORD, paper="Yaghini et al., ICLR 2026"),
     "fairdp": Method(
         recipe=fairdp,
-        private=True,
-        guarantee="(ε, δ)-DP per record, ε stated for every group",
+        guarantee=f"{_RECORD}, ε stated for every group",
         paper="FairDP: Achieving Fairness Certification with Differential Privacy, Algorithms 1 and 2",
     ),
 }

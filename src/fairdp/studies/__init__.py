@@ -43,5 +43,11 @@ _ALL = (
         home="fairdp.studies.certificate_coverage",
         function="coverage_study",
     ),
+    Study(
+        name="methods",
+        shows="What every method reaches on Adult and Default-CCC at the same budget, with its own defaults.",
+        home="fairdp.studies.methods",
+        function="methods_study",
+    ),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

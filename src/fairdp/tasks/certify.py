@@ -13,8 +13,8 @@ from scipy.stats import fisher_exact
 from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import digest_of
-from fairdp.certification import count_decisions, release_certificate
-from fairdp.certify.certificate import FRESH, Certificate, NotCertified
+from fairdp.certification import SMALLEST_EPSILON, count_decisions, release_certificate
+from fairdp.certify.certificate import FRESH, SIZES, Certificate, NotCertified
 from fairdp.certify.record import certificate_record
 from fairdp.certify.registration import Registration
 from fairdp.data.grouped import GroupedData
@@ -49,6 +49,8 @@ def run_certify(task: CertifyTask) -> dict[str, Any]:
     start = time.perf_counter()
     _validate.finite_positive(epsilon=task.epsilon)
     PrivacyBudget(epsilon=task.epsilon, delta=1e-5)
+    if task.epsilon < SMALLEST_EPSILON:
+        raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON} for a certificate, got {task.epsilon!r}.")
     estimator, batches = _fresh_records(task)
     if len(estimator.group_names_) < 2:
         raise ValueError(f"the model in {str(task.folder)!r} knows one group only, hence no gap to certify.")
@@ -61,8 +63,8 @@ def run_certify(task: CertifyTask) -> dict[str, Any]:
     fresh = seen.fingerprints()
     tellable = task.allow_equal or refuse_used(register, fresh)
     knows_training = TRAINING in register.uses
-    assumed = _assumed(task, knows_training, tellable)
-    certificate = _certificate(task, estimator, counts, generators, {"model_sha256": digest, "assumed": assumed})
+    about = {"model_sha256": digest, "assumed": _assumed(task, knows_training)}
+    certificate = _certificate(task, estimator, counts, generators, about)
     # Noted before anything is released: an interruption in between costs a look, never a look for free.
     number = 1 + sum(name != TRAINING for name in register.uses)
     write_register(path, register.with_use(f"certificate {number}", fresh))
@@ -72,9 +74,7 @@ def run_certify(task: CertifyTask) -> dict[str, Any]:
         "method": estimator.method,
         "n_certify": int(counts.sum()),
         "certificate": certificate_record(estimator.certificate_),
-        "warnings": []
-        if knows_training
-        else [f"no register {str(path)!r} of the training records: whether any are among these is not known."],
+        "warnings": list(_warnings(path, knows_training, tellable)),
         "seconds": {"certify": time.perf_counter() - start},
         "out": str(task.folder),
     }
@@ -148,7 +148,7 @@ def _certificate(
         counts.sum((1, 2)),
         private=private,
         epsilon=task.epsilon,
-        count_noise=generators.below(f"{purpose}, group sizes"),
+        count_noise=generators.below(f"{purpose}, group sizes {counts.sum((1, 2)).tolist()} at {task.epsilon}"),
     )
     certificate = release_certificate(
         counts,
@@ -156,13 +156,13 @@ def _certificate(
         registration=task.registration,
         epsilons=(task.epsilon - spent,) * len(names),
         expected_sizes=sizes,
-        rand_below=generators.below(f"{purpose}, counts {counts.tolist()}"),
+        rand_below=generators.below(f"{purpose}, counts {counts.tolist()} at {task.epsilon}"),
     )
     about = {
         **about,
         "predictor": estimator.predictor_.described(),
         "records": FRESH,
-        "sizes": "counted with noise" if private else "taken as public",
+        "sizes": SIZES[private],
         "sizes_epsilon": spent,
         "noise_seeded": generators.seeded,
         "earlier": earlier,
@@ -171,15 +171,27 @@ def _certificate(
     return replace(capped, about=about)
 
 
-def _assumed(task: CertifyTask, knows_training: bool, tellable: bool) -> list[str]:
-    """What the data holder vouches for, because it was not or could not be checked."""
-    assumed = [] if knows_training else ["none of these records was trained on; no register was there to ask"]
+def _warnings(path: Path, knows_training: bool, tellable: bool) -> Iterator[str]:
+    """For the data holder's eyes: how often values are equal is no noisy count, so the certificate does not say it."""
+    if not knows_training:
+        yield f"no register {str(path)!r} of the training records: whether any are among these is not known."
+    if not tellable:
+        yield "too many people have equal values to tell whether these records were used before."
+
+
+def _assumed(task: CertifyTask, knows_training: bool) -> list[str]:
+    """What the data holder vouches for, because it was not or could not be checked; nothing that depends on records."""
+    assumed = [
+        "none of these records was used for the model or an earlier certificate, as far as equal values can tell"
+    ]
+    if not knows_training:
+        assumed = [
+            "none of these records was used for the model or an earlier certificate; no register was there to ask"
+        ]
     if task.dataset is not None:
         assumed.append("nothing was chosen by its test records; the defaults of fairdp were, with them in view")
     if task.allow_equal:
         assumed.append("records that equal used ones are other people; the check was switched off")
-    elif not tellable:
-        assumed.append("these records were not used before; too many people have equal values to tell")
     return assumed
 
 

@@ -10,10 +10,12 @@ import numpy as np
 from fairdp.artifacts import MARKER, digest_of
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.record import certificate_record, estimated_metrics
+from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
 from fairdp.estimators import FairDPClassifier
 from fairdp.files import check_replaceable
 from fairdp.fitting import Progress
+from fairdp.methods import METHODS
 from fairdp.register import TRAINING, Register, check_register, fingerprints, register_path, write_register
 from fairdp.saving import tensors_of
 from fairdp.settings import RunSettings
@@ -42,6 +44,7 @@ def run_fit(task: FitTask) -> dict[str, Any]:
     if task.out is not None:
         check_replaceable(task.out, marker=MARKER)
         check_register(register_path(task.out))
+    _check_serves(estimator.method, task.source)
     records = load_records(task.source)
     reason = settings.reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -55,11 +58,19 @@ def run_fit(task: FitTask) -> dict[str, Any]:
         **measured,
         "privacy": estimator.privacy_.to_dict(),
         "certificate": certificate_record(estimator.certificate_),
+        "notes": estimator.notes_,
         "warnings": [*records.warnings, *warnings_of(estimator, measured["metrics"]), *saved],
         "seconds": {**estimator.seconds_, "total": time.perf_counter() - start},
         "out": None if task.out is None else str(task.out),
         "statement": estimator.privacy_statement(),
     }
+
+
+def _check_serves(method: str, source: Source) -> None:
+    """Refuse, before anything is read, images for a method that takes tables only."""
+    card = DATASETS.get(source.dataset or "")
+    if card is not None and card.images and METHODS[method].tables_only:
+        raise ValueError(f"method={method!r} takes tables only, and {source.dataset} has images; use method='dpsgd'.")
 
 
 def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> Register:

@@ -11,7 +11,7 @@ from fairdp.metrics import collapse_warning, evaluate_decisions
 
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
     """Utility and fairness on held-out records, exactly: for the data holder's eyes."""
-    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X)
+    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups)
     return evaluate_decisions(test.y, estimator.scores(test.X), test.groups, test.group_names, decisions=decisions)
 
 

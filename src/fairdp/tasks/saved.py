@@ -30,7 +30,8 @@ def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None =
         raise ValueError(f"--id {id_column!r} is not a column of {str(table)!r}.")
     records, ids = schema.encode(rows), None if id_column is None else rows[id_column].tolist()
     scores = estimator.scores(records)
-    decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids)
+    groups = None if estimator.predictor_.flips is None else schema.encode_groups(rows)[0]
+    decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups)
     named = np.where(decisions == 1, schema.positive, schema.negative)
     frame = pd.DataFrame({"score": scores, "probability": expit(scores), "decision": named})
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
@@ -56,7 +57,7 @@ def run_evaluate(
         estimator, schema = load_saved(folder)
         test = encode_table(read_table(table), schema)
     scores = estimator.scores(test.X)
-    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X)
+    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups)
     intervals = confidence_intervals(
         test.y,
         scores,

@@ -28,7 +28,7 @@ class BoundedSum:
 
 
 @torch.inference_mode()
-def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float, total: Tensor) -> None:
+def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float | Tensor, total: Tensor) -> None:
     r"""Add :math:`\sum_i c_i g_i` to ``total``, with :math:`c_i = w_i \min(1, C / \|g_i\|)`.
 
     Parameters
@@ -38,14 +38,11 @@ def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float, t
     weights
         Public factor of each record, :math:`w_i`, shape (n_records,).
     clip_norm
-        Bound on the norm of a record's whole gradient, :math:`C`.
+        Bound on the norm of a record's whole gradient, :math:`C`, or one for each record.
     total
         Flat sum over all parameters, changed in place.
     """
-    squared_norms = torch.zeros_like(weights)
-    for term in terms:
-        squared_norms.add_(term.squared_norms())
-    norms = squared_norms.sqrt_()
+    norms = gradient_norms(terms)
     coefficients = (clip_norm * _MARGIN / norms).clamp_(max=1.0).mul_(weights)
     if not math.isfinite(norms.sum()):
         finite = norms.isfinite()
@@ -55,3 +52,18 @@ def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float, t
             term.erase(~finite)
     for term in terms:
         term.add_weighted_sum(coefficients, total)
+
+
+@torch.inference_mode()
+def gradient_norms(terms: list[LayerTerm]) -> Tensor:
+    """Norm of every record's whole gradient, shape (n_records,)."""
+    squared = terms[0].squared_norms()
+    for term in terms[1:]:
+        squared = squared.add_(term.squared_norms())
+    return squared.sqrt_()
+
+
+def bounded_rows(rows: Tensor) -> Tensor:
+    """Rows of norm at most one, whatever a method made of its records; one that is not finite becomes zero."""
+    norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return torch.where(norms.isfinite(), rows * (_MARGIN / norms.clamp(min=_MARGIN)), 0.0)

@@ -136,6 +136,24 @@ class WrittenTerm:
 
 
 @dataclass(eq=False)
+class ApartTerm:
+    """Coordinates that are clipped with the gradient but belong to no parameter of the model; summed ``into``."""
+
+    gradients: Tensor
+    into: Tensor
+
+    def squared_norms(self) -> Tensor:
+        return torch.linalg.vector_norm(self.gradients, dim=1).square_()
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        self.into.addmv_(self.gradients.T, coefficients)
+
+    def erase(self, rows: Tensor) -> None:
+        self.gradients = self.gradients.clone()
+        self.gradients[rows] = 0.0
+
+
+@dataclass(eq=False)
 class EmbeddingTerm:
     """A table of embeddings: rows looked up twice by one record add up before the norm is taken.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -11,13 +11,18 @@ from torch import Tensor
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.training.backprop import Backprop, backprop_of
-from fairdp.training.clipping import BoundedSum, clip_and_add
+from fairdp.training.clipping import BoundedSum, bounded_rows, clip_and_add, gradient_norms
+from fairdp.training.companion import Memory, Seen
+from fairdp.training.gradients import ApartTerm, LayerTerm
 from fairdp.training.inspection import draws_at_random
 from fairdp.training.models import ScoreModel
 from fairdp.training.noise import add_gaussian_noise
 from fairdp.training.recipe import Plan
 from fairdp.training.sampling import PoissonSampler
 from fairdp.training.update import FlatOptimizer, project_to_ball, split_into_members
+
+# The factor on the clip norm of methods that have but one.
+_ONE = torch.ones(1)
 
 
 class PrivacyBudgetExceeded(RuntimeError):
@@ -33,6 +38,7 @@ class TrainingState:
     sampling_rng: np.random.Generator
     noise_rng: np.random.Generator
     step: int = 0
+    memory: Memory = field(default_factory=dict)
 
 
 Observer = Callable[[TrainingState], bool | None]
@@ -59,9 +65,13 @@ class Trainer:
         # Torch wants memory it may write to, though nothing here writes; only read-only arrays are copied.
         self.X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
         self.y = torch.tensor(data.y, dtype=torch.float32)
+        self.groups = torch.from_numpy(data.groups)
         self.sampler = PoissonSampler.of_groups(data.groups, plan.recipe.sample_rates)
         self.weights = torch.from_numpy(plan.recipe.record_weights[data.groups]).to(torch.float32)
-        self.sensitivities, self.multipliers = plan.recipe.sensitivities, plan.noise_multipliers
+        self.multipliers = plan.gradient_multipliers
+        self.companion = plan.recipe.companion
+        if self.companion is not None and not state.memory:
+            state.memory = self.companion.start()
         self.backprop: Backprop = backprop_of(state.model)
         self.draws_at_random = draws_at_random(state.model)
         if config.n_steps != plan.n_steps:
@@ -76,37 +86,115 @@ class Trainer:
             raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps are taken; plan for more beforehand.")
         n_members = recipe.n_members if state.step == self.plan.n_steps - 1 else 1
         batch = torch.from_numpy(self.sampler.draw(state.sampling_rng))
-        with self._own_coins():
-            bounded = self.clipped_sum(batch, n_members)
-        noisy = add_gaussian_noise(
-            bounded, self.plan.noise_std, accounted_multipliers=self.multipliers, rng=state.noise_rng
-        )
+        with self._own_coins(), self._noisy_params():
+            kept = self._release_statistics(batch)
+            bounded = self.clipped_sum(batch, n_members, kept)
+        # Where clip norms differ, noise follows the largest over all groups, whoever is in the batch.
+        noise_std = self.plan.noise_std * float(self._clip_factors().max())
+        noisy = add_gaussian_noise(bounded, noise_std, accounted_multipliers=self.multipliers, rng=state.noise_rng)
+        if self.companion is not None and self.companion.n_further:
+            self.companion.follow(noisy[-self.companion.n_further :], state.memory)
+            noisy = noisy[: -self.companion.n_further]
         self._update(noisy, n_members)
         project_to_ball(state.model.heads, recipe.weight_bound)
         state.step += 1
 
-    def clipped_sum(self, batch: Tensor, n_members: int) -> BoundedSum:
+    def bounded_statistics(self, batch: Tensor) -> tuple[BoundedSum, list[LayerTerm] | None]:
+        """Sum of what the batch adds to the companion's statistics; the gradients too, if they were needed and fit."""
+        assert self.companion is not None
+        total, kept = torch.zeros(self.companion.n_statistics, dtype=torch.float64), None
+        parts = self._parts(batch)
+        for part in parts:
+            seen, kept = self._seen(part)
+            total += bounded_rows(self.companion.statistics(seen, self.state.memory)).double().sum(0)
+        # One batch's gradients fit into memory; those of the last of several parts are not all.
+        kept = kept if len(parts) == 1 else None
+        return BoundedSum(total, np.ones(len(self.plan.recipe.group_sizes))), kept
+
+    def clipped_sum(self, batch: Tensor, n_members: int, kept: list[LayerTerm] | None = None) -> BoundedSum:
         """Sum of the batch's weighted, clipped gradients; with several members each record goes to a random head.
 
         The indices are drawn independently of the data, so removing a record moves no other one to another head.
         """
-        model = self.state.model
-        size = model.n_extractor_params + n_members * (model.width + 1)
+        model, recipe = self.state.model, self.plan.recipe
+        n_params = model.n_extractor_params + n_members * (model.width + 1)
+        n_further = 0 if self.companion is None else self.companion.n_further
         # Parts are summed in double precision: over many records single precision would round past the bound.
-        total = torch.zeros(size, dtype=torch.float64)
+        total = torch.zeros(n_params + n_further, dtype=torch.float64)
         members = None
         if n_members > 1:
             members = torch.from_numpy(self.state.sampling_rng.integers(n_members, size=len(batch)))
-        records = self.config.max_physical_batch_size
-        for start in range(0, len(batch), records):
-            part, subtotal = batch[start : start + records], torch.zeros(size)
-            heads = None if members is None else members[start : start + records]
-            terms = self.backprop(self.X.index_select(0, part), self._loss_gradient(part), heads)
-            clip_and_add(
-                terms, self.weights.index_select(0, part), clip_norm=self.plan.recipe.clip_norm, total=subtotal
-            )
+        factors = self._clip_factors()
+        for part, heads in zip(self._parts(batch), self._parts(batch if members is None else members), strict=True):
+            subtotal = torch.zeros(n_params + n_further)
+            terms = kept or self._terms(part, None if members is None else heads, subtotal[n_params:])[0]
+            own = factors if len(factors) == 1 else factors.index_select(0, self.groups.index_select(0, part))
+            weights = self.weights.index_select(0, part)
+            clip_and_add(terms, weights, clip_norm=recipe.clip_norm * own, total=subtotal[:n_params])
             total += subtotal
-        return BoundedSum(total, self.sensitivities)
+        return BoundedSum(total, recipe.sensitivities * factors.numpy())
+
+    def _parts(self, batch: Tensor) -> tuple[Tensor, ...]:
+        return torch.split(batch, self.config.max_physical_batch_size) if len(batch) else ()
+
+    def _clip_factors(self) -> Tensor:
+        """Factor on the clip norm of each group, or a single one for all."""
+        factors = None if self.companion is None else self.companion.clip_factors(self.state.memory)
+        return _ONE if factors is None else factors
+
+    def _release_statistics(self, batch: Tensor) -> list[LayerTerm] | None:
+        """Let the companion learn what it wants to know; returns the gradients, if they are at hand already."""
+        if self.companion is None or not self.companion.n_statistics:
+            return None
+        bounded, kept = self.bounded_statistics(batch)
+        accounted = np.full(len(self.multipliers), self.plan.statistics_std)
+        noisy = add_gaussian_noise(
+            bounded, self.plan.statistics_std, accounted_multipliers=accounted, rng=self.state.noise_rng
+        )
+        self.companion.learn(noisy, self.state.memory)
+        return kept
+
+    def _seen(self, part: Tensor) -> tuple[Seen, list[LayerTerm] | None]:
+        """Records as the companion sees them before the gradient is made; with norms, their gradients too."""
+        assert self.companion is not None
+        if self.companion.needs_norms:
+            terms, seen = self._terms(part, None, torch.empty(0))
+            assert seen is not None
+            return replace(seen, norms=gradient_norms(terms)), terms
+        head = self.state.model.heads[0]
+        scores = torch.addmv(head[-1], self.state.model.embed(self.X.index_select(0, part)), head[:-1])
+        return Seen(scores, self.y.index_select(0, part), self.groups.index_select(0, part)), None
+
+    def _terms(self, part: Tensor, heads: Tensor | None, further: Tensor) -> tuple[list[LayerTerm], Seen | None]:
+        """Gradients of some records, with what the companion wants clipped together with them, and what it saw."""
+        labels, seen = self.y.index_select(0, part), None
+
+        def score_gradient(scores: Tensor) -> Tensor:
+            nonlocal seen
+            if self.companion is None:
+                return torch.sigmoid(scores).sub_(labels)
+            seen = Seen(scores, labels, self.groups.index_select(0, part))
+            return self.companion.score_gradient(seen, self.state.memory)
+
+        terms = self.backprop(self.X.index_select(0, part), score_gradient, heads)
+        if len(further):
+            assert self.companion is not None
+            assert seen is not None
+            terms.append(ApartTerm(self.companion.further(seen, self.state.memory), further))
+        return terms, seen
+
+    @contextmanager
+    def _noisy_params(self) -> Iterator[None]:
+        """Take gradients at parameters with fresh noise, and put back the very same parameters."""
+        if not self.plan.recipe.parameter_noise:
+            yield
+            return
+        params = self.state.model.params
+        before = params.clone()
+        noise = torch.from_numpy(self.state.noise_rng.standard_normal(len(params))).float()
+        params.add_(noise, alpha=self.plan.recipe.parameter_noise)
+        yield
+        params.copy_(before)
 
     @contextmanager
     def _own_coins(self) -> Iterator[None]:
@@ -117,11 +205,6 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(self.state.sampling_rng.integers(2**63)))
             yield
-
-    def _loss_gradient(self, part: Tensor) -> Callable[[Tensor], Tensor]:
-        """∂/∂z of the logistic loss, σ(z) − y."""
-        labels = self.y.index_select(0, part)
-        return lambda scores: torch.sigmoid(scores).sub_(labels)
 
     def _update(self, noisy: Tensor, n_members: int) -> None:
         state, config = self.state, self.config

@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,9 +38,22 @@ class UnitNorm(nn.Module):
         return (deltas - along * outputs) / norms.clamp(min=cls.floor)
 
 
-def logistic() -> nn.Module:
-    """No extractor: the score is linear in the features."""
-    return nn.Flatten()
+class BoundedInputs(nn.Module):
+    """The inputs of the functional mechanism: no record is longer than one, nor than √k in the sum."""
+
+    def __init__(self, n_active: int) -> None:
+        super().__init__()
+        self.n_active = n_active
+
+    def forward(self, records: Tensor) -> Tensor:
+        sums = records.abs().sum(1, keepdim=True) / math.sqrt(self.n_active)
+        norms = torch.maximum(torch.linalg.vector_norm(records, dim=1, keepdim=True), sums)
+        return torch.where(norms.isfinite(), records / norms.clamp(min=1.0), 0.0)
+
+
+def logistic(*, n_active: int = 0) -> nn.Module:
+    """No extractor, but perhaps a bound on the features: the score is linear in them."""
+    return nn.Sequential(nn.Flatten(), BoundedInputs(n_active)) if n_active else nn.Flatten()
 
 
 def mlp(
@@ -82,6 +98,15 @@ def _halved(side: int) -> int:
     return (side + 1) // 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class ParameterSmoothing:
+    """Gaussian noise on all parameters of a deployed model, averaged over draws that a public seed fixes."""
+
+    deviation: float
+    n_draws: int
+    seed: int
+
+
 class ScoreModel:
     """z(x) = ⟨w, ξ(x)⟩ + b, the mean over one or more heads (w, b) of the same embedding ξ.
 
@@ -101,7 +126,11 @@ class ScoreModel:
     ----------
     heads
         The heads (w, b), a view of shape (n_members, width + 1).
+    smoothing
+        How the deployed scores are averaged over noise on the parameters; None: not at all. Training is without.
     """
+
+    smoothing: ParameterSmoothing | None = None
 
     def __init__(self, extractor: nn.Module, shape: tuple[int, ...]) -> None:
         refuse_mixing_layers(extractor)
@@ -126,6 +155,11 @@ class ScoreModel:
         self._attach()
         # As it was built, before any record was seen: this, and nothing later, is ever saved.
         self._fixed = self._live_fixed()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a copy's parameters views of its own vector again: copying takes them apart."""
+        self.__dict__.update(state)
+        self._attach()
 
     def replace_params(self, params: Tensor) -> None:
         """Take over another vector, possibly with another number of heads."""
@@ -164,7 +198,25 @@ class ScoreModel:
         return embeddings
 
     def scores(self, X: Tensor, *, chunk: int = 8192) -> Tensor:
-        """Mean score of the heads, shape (n_records,); the extractor runs as at prediction (no dropout)."""
+        """Scores as deployed, shape (n_records,): those of the mean head, or the logit of their smoothed chance."""
+        if self.smoothing is None:
+            return self._plain_scores(X, chunk)
+        rng, exact = np.random.default_rng(self.smoothing.seed), self.params.clone()
+        log_chances = torch.full((2, len(X)), -math.inf, dtype=torch.float64)
+        try:
+            for _ in range(self.smoothing.n_draws):
+                noise = torch.from_numpy(rng.standard_normal(len(exact))).float()
+                torch.add(exact, noise, alpha=self.smoothing.deviation, out=self.params)
+                scores = self._plain_scores(X, chunk).double()
+                own = nn.functional.logsigmoid(torch.stack([scores, -scores]))
+                torch.logaddexp(log_chances, own, out=log_chances)
+        finally:
+            # The very same numbers: what is added and subtracted again would drift.
+            self.params.copy_(exact)
+        return (log_chances[0] - log_chances[1]).float()
+
+    def _plain_scores(self, X: Tensor, chunk: int) -> Tensor:
+        """Mean score of the heads; the extractor runs as at prediction (no dropout)."""
         head = self.heads.mean(0)
         parts = [embedded @ head[:-1] + head[-1] for embedded in self.embeddings(X, chunk=chunk)]
         return torch.cat(parts) if parts else torch.empty(0)

@@ -2,14 +2,25 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _validate
-from fairdp.accounting import PrivacyBudget, SampledGaussian, noise_multiplier_for
+from fairdp.accounting import (
+    LaplaceRelease,
+    Mechanism,
+    PrivacyBudget,
+    SampledGaussian,
+    joint_multiplier,
+    noise_multiplier_for,
+)
 
-ALLOCATIONS = ("per_group", "average", "none")
+if TYPE_CHECKING:  # A companion needs torch, which planning should not wait for.
+    from fairdp.training.companion import Companion
+
+ALLOCATIONS = ("per_group", "average", "laplace", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +45,18 @@ class Recipe:
     noise_allocation
         ``"average"``: one draw, just large enough for the most exposed group. ``"per_group"``: the sum of
         independent draws of :math:`\mathcal N(0, \sigma^2 C^2)` on every group's sum, as in the paper.
+        ``"laplace"``: one release with Laplace noise on every group's sum, whose sensitivity is then in the L1 norm.
         ``"none"``: not private.
     weight_bound
         Bound on the norm of the head with its bias, :math:`M`.
     n_members
         Heads made in the last step, :math:`N`; one means an ordinary last step.
+    companion
+        What is released beside the gradient, and how it changes loss and clipping.
+    parameter_noise
+        Deviation of the noise on the parameters at which gradients are taken; zero for none.
+    group_models
+        Whether every group trains a model of its own, all of which are averaged at the end.
     """
 
     group_sizes: tuple[float, ...]
@@ -48,6 +66,9 @@ class Recipe:
     noise_allocation: str
     weight_bound: float = math.inf
     n_members: int = 1
+    companion: "Companion | None" = None
+    parameter_noise: float = 0.0
+    group_models: bool = False
 
     def __post_init__(self) -> None:
         _validate.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
@@ -85,16 +106,20 @@ class Plan:
     Parameters
     ----------
     noise_std
-        Standard deviation of the noise on every coordinate of the released sum, s.
+        Standard deviation of the noise on every coordinate of the released sum, s; where a companion changes the clip
+        norms it grows with the largest.
     mechanisms
-        What is accounted for a record of each group.
+        What is accounted for a record of each group: statistics and gradient as one query.
+    statistics_std
+        Standard deviation of the noise on the companion's statistics, of which a record moves the norm by one.
     """
 
     recipe: Recipe
     budget: PrivacyBudget
     n_steps: int
     noise_std: float
-    mechanisms: tuple[SampledGaussian, ...]
+    mechanisms: tuple[Mechanism, ...]
+    statistics_std: float = 0.0
 
     def __post_init__(self) -> None:
         # What is accounted must be what is run: a plan changed in one place only is refused.
@@ -108,6 +133,11 @@ class Plan:
         """Accounted noise over sensitivity for each group."""
         return np.array([mechanism.noise_multiplier for mechanism in self.mechanisms])
 
+    @property
+    def gradient_multipliers(self) -> NDArray[np.float64]:
+        """What the accounted multipliers ask of the gradient's noise, beside that of the statistics."""
+        return _beside(self.noise_multipliers, self.statistics_std) if self.statistics_std else self.noise_multipliers
+
 
 def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_epsilon: float = 0.0) -> Plan:
     r"""Find the least noise with which every group stays within the budget.
@@ -116,22 +146,65 @@ def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_eps
     group is then accounted with its own :math:`s / \Delta_k`, which is larger than needed for all but one group.
     ``per_group``: :math:`s = \sigma C \sqrt{\sum_k (\alpha_k / m_k)^2}` with one σ for all groups, which is what
     parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian.
+    Statistics get their share of the largest :math:`1 / z_k^2`, the gradient what is left in each group.
     """
     _validate.positive_integer(n_steps=n_steps)
-    allocation = recipe.noise_allocation if math.isfinite(budget.epsilon) else "none"
-    multipliers = np.zeros(len(recipe.group_sizes))
-    noise_std = 0.0
-    if allocation != "none":
-        training = PrivacyBudget(epsilon=budget.epsilon - counts_epsilon, delta=budget.delta)
-        needed = np.array([noise_multiplier_for(training, sample_rate=q, n_steps=n_steps) for q in recipe.sample_rates])
-        if allocation == "average":
-            noise_std = float((needed * recipe.sensitivities).max())
-            multipliers = noise_std / recipe.sensitivities
-        else:
-            multipliers = np.full_like(needed, needed.max())
-            noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
+    if recipe.noise_allocation == "none" or math.isinf(budget.epsilon):
+        return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), counts_epsilon)
+    training = PrivacyBudget(epsilon=budget.epsilon - counts_epsilon, delta=budget.delta)
+    if recipe.noise_allocation == "laplace":
+        return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon)
+    needed = np.array([noise_multiplier_for(training, sample_rate=q, n_steps=n_steps) for q in recipe.sample_rates])
+    share = recipe.companion.share if recipe.companion is not None else 0.0
+    statistics_std = float(needed.max()) / math.sqrt(share) if share else 0.0
+    if share:
+        needed = _beside(needed, statistics_std)
+    if recipe.noise_allocation == "average":
+        noise_std = float((needed * recipe.sensitivities).max())
+        multipliers = noise_std / recipe.sensitivities
+    else:
+        multipliers = np.full_like(needed, needed.max())
+        noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
+    if share:
+        multipliers = np.array([joint_multiplier(own, statistics_std) for own in multipliers])
+    return _plan(recipe, budget, n_steps, noise_std, multipliers, counts_epsilon, statistics_std)
+
+
+def _plan(
+    recipe: Recipe,
+    budget: PrivacyBudget,
+    n_steps: int,
+    noise_std: float,
+    multipliers: NDArray[np.float64],
+    counts_epsilon: float,
+    statistics_std: float = 0.0,
+) -> Plan:
     mechanisms = tuple(
         SampledGaussian(sample_rate=rate, noise_multiplier=float(z), n_steps=n_steps, counts_epsilon=counts_epsilon)
         for rate, z in zip(recipe.sample_rates, multipliers, strict=True)
     )
-    return Plan(recipe=recipe, budget=budget, n_steps=n_steps, noise_std=noise_std, mechanisms=mechanisms)
+    return Plan(
+        recipe=recipe,
+        budget=budget,
+        n_steps=n_steps,
+        noise_std=noise_std,
+        mechanisms=mechanisms,
+        statistics_std=statistics_std,
+    )
+
+
+def _laplace_plan(recipe: Recipe, budget: PrivacyBudget, epsilon: float, counts_epsilon: float) -> Plan:
+    """One release at a pure ε, whatever the number of steps asked for."""
+    release = LaplaceRelease(noise_multiplier=1 / epsilon, counts_epsilon=counts_epsilon)
+    return Plan(
+        recipe=recipe,
+        budget=budget,
+        n_steps=1,
+        noise_std=float(recipe.sensitivities.max()) / epsilon,
+        mechanisms=(release,) * len(recipe.group_sizes),
+    )
+
+
+def _beside(joint: NDArray[np.float64], other: float) -> NDArray[np.float64]:
+    """The multiplier that makes, together with another query's, this joint one: the inverse of `joint_multiplier`."""
+    return 1 / np.sqrt(1 / joint**2 - 1 / other**2)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairdp.artifacts import MARKER, SCHEMA_VERSION, SUMS, TENSORS
+from fairdp.saving import restored
+from fairdp.settings import RunSettings
 from fairdp.verification.certificate import certificate_checks, statement_check
-from fairdp.verification.check import Check, Record
+from fairdp.verification.check import Check, Record, cells_of
 from fairdp.verification.privacy import privacy_checks
 
 FILES = (TENSORS, MARKER, "privacy.json", "certificate.json")
@@ -33,10 +35,17 @@ def _checks(contents: Record, model: Record, privacy: Record, certificate: Recor
     yield _groups(model, privacy, certificate)
     yield from privacy_checks(model, privacy)
     if not certificate["certified"]:
-        yield Check("certificate", True, f"no bound is claimed, because {certificate['reason']}.")
+        yield _uncertified(model, certificate)
     else:
         yield from certificate_checks(contents, model, privacy, certificate)
     yield statement_check(certificate)
+
+
+def _uncertified(model: Record, certificate: Record) -> Check:
+    """That no bound is claimed because none could be: a bad certificate may not be left out."""
+    settings = RunSettings.of(**restored(model["parameters"]), module=None, random_state=None)
+    passed = certificate["reason"] == settings.reason_for_no_certificate(len(model["groups"]))
+    return Check("certificate", passed, f"no bound is claimed, because {certificate['reason']}.")
 
 
 def _read(folder: Path) -> tuple[dict[str, bytes], Check]:
@@ -77,10 +86,13 @@ def _ties(contents: Record, model: Record, certificate: Record) -> Check:
 
 def _groups(model: Record, privacy: Record, certificate: Record) -> Check:
     """That every record speaks of all the groups that the model knows."""
+    sampled = [cell for group in model["groups"] for cell in cells_of(model, group)]
     named = {field: privacy[field] for field in ("epsilon_by_group", "mechanisms", "sensitivities")}
+    wrong = [field for field, names in named.items() if sorted(names) != sorted(sampled)]
+    named = {"certify_epsilons": privacy["certify_epsilons"]} if privacy["certify_fraction"] else {}
     if certificate["certified"]:
         named |= {"group_names": certificate["group_names"], "certificate": certificate["epsilon_by_group"]}
-    wrong = [field for field, names in named.items() if sorted(names) != sorted(model["groups"])]
+    wrong += [field for field, names in named.items() if sorted(names) != sorted(model["groups"])]
     found = f"{', '.join(wrong)} names other groups than the model." if wrong else "every record names all groups."
     return Check("groups", not wrong, found)
 

@@ -12,14 +12,14 @@ from safetensors.numpy import load
 
 from fairdp.artifacts import MARKER, TENSORS
 from fairdp.certify.arms import NoisyArm
-from fairdp.certify.certificate import FRESH, HELD_OUT, certificate_from
+from fairdp.certify.certificate import FRESH, HELD_OUT, SIZES, certificate_from
 from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
 from fairdp.certify.gaussian import input_agnostic_bound
 from fairdp.certify.record import certificate_record
-from fairdp.config import TRAINING_PARAMETERS, train_config
 from fairdp.files import json_bytes
+from fairdp.fitting import COUNTS_SHARE
 from fairdp.methods import METHODS
-from fairdp.verification.check import SAME, Check, Record, equal, number
+from fairdp.verification.check import SAME, Check, Record, cells_of, equal, same
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
@@ -48,41 +48,46 @@ def statement_check(certificate: Record) -> Check:
 
 
 def _certificate_epsilon(privacy: Record, certificate: Record) -> Check:
-    """That certification records spent what is recorded, and held-out ones no more than their group's epsilon."""
+    """That certification records spent what is recorded: held-out ones what the privacy record says, no more."""
     own, held_out = certificate["epsilon_by_group"], certificate["about"]["records"] == HELD_OUT
     wrong = [] if equal(certificate["epsilon"], max(own.values())) else ["the total is not the largest"]
-    for group, epsilon in privacy["certify_epsilons"].items():
-        limit = number(privacy["epsilon_by_group"][group]) - privacy["counts_epsilon"]
-        if epsilon > limit + SAME or (held_out and not equal(own[group], epsilon)):
-            wrong.append(f"{group}: {epsilon:.6g}")
+    if held_out:
+        planned = privacy["certify_epsilons"]
+        wrong += [f"{group}: {epsilon:.6g}" for group, epsilon in own.items() if not equal(planned.get(group), epsilon)]
     whose = "within what the model states" if held_out else "spent by the fresh records"
     found = "; ".join(wrong) if wrong else f"pure {certificate['epsilon']:.6g}, {whose}"
     return Check("certificate's epsilon", not wrong, f"{found}.")
 
 
 def _records(model: Record, privacy: Record, certificate: Record) -> Check:
-    """That held-out records are called so: a run that held records out has their certificate, or remembers it."""
+    """That records are called what they are: held out as the run did, or fresh with every earlier certificate named."""
     about, fraction = certificate["about"], privacy["certify_fraction"]
     if about["records"] == HELD_OUT:
-        passed = about["fraction"] == fraction == model["parameters"]["certify_fraction"] != 0
-        passed = passed and about["noise_seeded"] == privacy["noise_seeded"]
-        passed = passed and about["look"] in range(1, certificate["n_looks"] + 1)
-        passed = passed and _sizes_fit(model, privacy, certificate)
+        passed = (
+            about["fraction"] == fraction != 0
+            and about["noise_seeded"] == privacy["noise_seeded"]
+            and about["look"] in range(1, certificate["n_looks"] + 1)
+            and same(certificate["expected_sizes"], _expected_sizes(model, privacy))
+        )
     else:
         first = about["earlier"][0] if about["earlier"] else None
         remembered = first is not None and equal(first["epsilon"], max(privacy["certify_epsilons"].values(), default=0))
-        passed = about["records"] == FRESH and "fraction" not in about and (remembered if fraction else first is None)
+        hidden = privacy["group_sizes"] == "private"
+        spent = certificate["epsilon"] * COUNTS_SHARE / (1 - COUNTS_SHARE) if hidden else 0.0
+        passed = (
+            about["records"] == FRESH
+            and "fraction" not in about
+            and (remembered or not fraction)
+            and (about["sizes"], equal(about["sizes_epsilon"], spent)) == (SIZES[hidden], True)
+        )
     return Check("certificate's records", passed, f"{about['records']}{'' if passed else ': contradicted'}.")
 
 
-def _sizes_fit(model: Record, privacy: Record, certificate: Record) -> bool:
-    """That the expected sizes, which chose the constructions, are those that the noise was planned with."""
-    fraction, chosen = privacy["certify_fraction"], model["parameters"]
-    sizes = tuple(size * (1 - fraction) / fraction for size in certificate["expected_sizes"])
-    settings = {name: chosen[name] for name in TRAINING_PARAMETERS}
-    recipe = METHODS[chosen["method"]].recipe(train_config(model["model"]["kind"], min(sizes), **settings), sizes)
-    planned = dict(zip(certificate["group_names"], recipe.sensitivities.tolist(), strict=True))
-    return all(equal(privacy["sensitivities"][group], own) for group, own in planned.items())
+def _expected_sizes(model: Record, privacy: Record) -> list[float]:
+    """How many records of each group the coins were expected to hold out, which chose the constructions."""
+    share = privacy["certify_fraction"] / (1 - privacy["certify_fraction"])
+    cells = privacy["planned_sizes"]
+    return [share * math.fsum(cells[cell] for cell in cells_of(model, group)) for group in model["groups"]]
 
 
 def _registration(model: Record, certificate: Record) -> Check:
@@ -91,6 +96,9 @@ def _registration(model: Record, certificate: Record) -> Check:
     wrong = [] if certificate["metrics"] == [m for m in _RATES if m in certificate["metrics"]] else ["order of metrics"]
     if (rule["kind"], rule["smoothing"]) != (chosen["predictor"], chosen["smoothing"]):
         wrong.append("predictor")
+    method = METHODS[chosen["method"]]
+    if (rule["flips"] is not None, model["smoothing"] is not None) != (method.post_processes, method.smooths):
+        wrong.append("method")
     if certificate["about"]["records"] == HELD_OUT:
         metrics = chosen["certify_metrics"] or list(_RATES)
         fixed = {

@@ -28,4 +28,22 @@ def number(value: float | None) -> float:
 def equal(recorded: float | None, computed: float | None, *, missing: float = math.inf) -> bool:
     first, second = (missing if value is None else value for value in (recorded, computed))
     # Everything is within a share of infinity.
-    return first == second or (math.isfinite(second) and abs(first - second) <= SAME * max(1.0, abs(second)))
+    return first == second or (math.isfinite(second) and abs(first - second) <= SAME * abs(second))
+
+
+def same(recorded: Any, computed: Any) -> bool:
+    """Whether two plain values are the same all the way down, but for the rounding of numbers."""
+    if isinstance(computed, dict):
+        return recorded.keys() == computed.keys() and all(same(recorded[name], computed[name]) for name in computed)
+    if isinstance(computed, list):
+        return len(recorded) == len(computed) and all(same(*pair) for pair in zip(recorded, computed, strict=True))
+    if isinstance(computed, float) and isinstance(recorded, float | int) and not isinstance(recorded, bool):
+        return equal(recorded, computed)
+    return type(recorded) is type(computed) and bool(recorded == computed)
+
+
+def cells_of(model: Record, group: str) -> list[str]:
+    """The names under which a group's training records were sampled: its own, or one for each label."""
+    if model["parameters"]["grouping"] == "attribute":
+        return [group]
+    return [f"{group}, label {label}" for label in (0, 1)]

@@ -1,16 +1,17 @@
-"""Epsilon of a saved model, computed again from what was recorded of its mechanism."""
+"""Epsilon of a saved model, computed again from its recorded mechanism, and the mechanism from the settings."""
 
+import json
 import math
 from collections.abc import Iterator
 
-from fairdp.accounting import ACCOUNTANTS, RELATION, SampledGaussian, epsilon_spent
-from fairdp.config import default_n_steps, defaults_of
-from fairdp.fitting import COUNTS_SHARE
-from fairdp.methods import METHODS
-from fairdp.verification.check import SAME, Check, Record, equal, number
-
-# Noise is found so that at least this part of a budget is spent (99.9 %), with room for rounding.
-_PART_THAT_PLANS_SPEND = 0.995
+from fairdp.accounting import RELATION, epsilon_spent, joint_multiplier, mechanism_from
+from fairdp.config import train_config
+from fairdp.files import json_bytes
+from fairdp.fitting import COUNTS_SHARE, plan_run
+from fairdp.privacy import privacy_spent
+from fairdp.saving import restored
+from fairdp.settings import RunSettings
+from fairdp.verification.check import SAME, Check, Record, equal, number, same
 
 
 def privacy_checks(model: Record, privacy: Record) -> Iterator[Check]:
@@ -18,14 +19,14 @@ def privacy_checks(model: Record, privacy: Record) -> Iterator[Check]:
     yield _epsilon(privacy)
     yield _mechanism(privacy)
     yield _summary(privacy)
-    yield _asked_for(model, privacy)
+    yield _planned(model, privacy)
 
 
 def _epsilon(privacy: Record) -> Check:
     """Epsilon of each group from what was recorded of the mechanism, and the total from those."""
     wrong, delta = [], privacy["delta"]
     for group, recorded in privacy["epsilon_by_group"].items():
-        mechanism = SampledGaussian(**privacy["mechanisms"][group])
+        mechanism = mechanism_from(privacy["mechanisms"][group])
         spent = epsilon_spent(mechanism, delta)
         if not equal(recorded, spent):
             wrong.append(f"{group}: recorded {recorded}, computed {spent:.6g}")
@@ -45,6 +46,8 @@ def _mechanism(privacy: Record) -> Check:
         sensitivity = number(privacy["sensitivities"][group])
         multiplier = mechanism["noise_multiplier"]
         added = privacy["noise_std"] / sensitivity if math.isfinite(sensitivity) else 0.0
+        if privacy["statistics_multiplier"] and added:
+            added = joint_multiplier(added, privacy["statistics_multiplier"])
         if multiplier > added * (1 + SAME) or mechanism["n_steps"] != privacy["n_steps"]:
             wrong.append(f"{group}: accounted {multiplier:.6g}, added {added:.6g}")
     found = "; ".join(wrong) if wrong else _noise_found(privacy)
@@ -63,9 +66,9 @@ def _summary(privacy: Record) -> Check:
     computed = {
         "sample_rate": max(mechanism["sample_rate"] for mechanism in mechanisms),
         "noise_multiplier": min(mechanism["noise_multiplier"] for mechanism in mechanisms),
-        "counts_epsilon": max(mechanism["counts_epsilon"] for mechanism in mechanisms),
+        "counts_epsilon": max(m["counts_epsilon"] for m in mechanisms) - privacy["histogram_epsilon"],
         "epsilon_rdp": max(
-            epsilon_spent(SampledGaussian(**mechanism), privacy["delta"], accountant="rdp") for mechanism in mechanisms
+            epsilon_spent(mechanism_from(mechanism), privacy["delta"], accountant="rdp") for mechanism in mechanisms
         ),
     }
     wrong = [name for name, value in computed.items() if not equal(privacy[name], value)]
@@ -75,26 +78,26 @@ def _summary(privacy: Record) -> Check:
     return Check("privacy record", not wrong, found)
 
 
-def _asked_for(model: Record, privacy: Record) -> Check:
-    """That the run is the one that was asked for: a plan spends the budget that it was given, or nothing of it."""
-    chosen, kind, wrong = model["parameters"], model["model"]["kind"], []
-    budget = number(None if chosen["epsilon"] == "inf" else chosen["epsilon"])
-    private = METHODS[chosen["method"]].private and math.isfinite(budget)
-    spent = number(privacy["epsilon"])
-    if private and not _PART_THAT_PLANS_SPEND * budget <= spent <= budget * (1 + SAME):
-        wrong.append("epsilon")
-    if not private and math.isfinite(spent):
-        wrong.append("epsilon")
-    hidden = chosen["group_sizes"] == "private" and math.isfinite(budget)
-    fixed = {
-        "delta": chosen["delta"],
-        "accountant": ACCOUNTANTS[0],
-        "group_sizes": chosen["group_sizes"],
-        "counts_epsilon": COUNTS_SHARE * budget if hidden else 0.0,
-        "n_steps": chosen["n_steps"] or default_n_steps(kind, privacy["sample_rate"]),
-    }
-    if private:
-        fixed["clip_norm"] = chosen["clip_norm"] or defaults_of(kind).clip_norm
-    wrong += [name for name, value in fixed.items() if privacy[name] != value]
-    found = f"{', '.join(wrong)} is not what was asked for." if wrong else "the run that was asked for."
-    return Check("settings", not wrong, found)
+def _planned(model: Record, privacy: Record) -> Check:
+    """That every number of the record is what the settings and the recorded sizes make of it, planned here again."""
+    chosen, delta = restored(model["parameters"]), privacy["delta"]
+    settings = RunSettings.of(**chosen, module=None, random_state=None)
+    epsilon, sizes = settings.budget.epsilon, tuple(privacy["planned_sizes"].values())
+    hidden = settings.group_sizes == "private" and math.isfinite(epsilon)
+    counts = COUNTS_SHARE * epsilon if hidden else 0.0
+    config = train_config(model["model"]["kind"], settings.method, min(sizes), **settings.training)
+    certifies = settings.reason_for_no_certificate(len(model["groups"])) is None
+    again = privacy_spent(
+        plan_run(settings.method, config, settings.budget, sizes, counts + settings.histogram_epsilon),
+        tuple(privacy["planned_sizes"]),
+        certified_names=tuple(model["groups"]),
+        group_sizes=settings.group_sizes,
+        noise_seeded=privacy["noise_seeded"],
+        public_assumptions=tuple(privacy["public_assumptions"]),
+        certify_fraction=settings.certification.fraction if certifies else 0.0,
+        histogram_epsilon=settings.histogram_epsilon,
+    )
+    planned = json.loads(json_bytes(again.to_dict()))
+    wrong = [name for name in planned if not same(privacy[name], planned[name])]
+    found = f"{', '.join(wrong)} is not that of the settings" if wrong else f"as planned for delta {delta!r}"
+    return Check("plan", not wrong, f"{found}.")

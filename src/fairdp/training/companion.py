@@ -1,0 +1,78 @@
+"""What a method may do at every step besides following the clipped gradient of the logistic loss."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+# Released numbers that a method carries from step to step. Whatever follows from them is post-processing.
+Memory = dict[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Some records of a batch, as a method sees them: scores, labels, group codes, gradient norms before clipping.
+
+    Each has shape (n_records,); ``norms`` only where a method asks for them.
+    """
+
+    scores: Tensor
+    labels: Tensor
+    groups: Tensor
+    norms: Tensor | None = None
+
+
+class Companion(Protocol):
+    """Statistics that are released before the gradient, and what the method makes of them.
+
+    Statistics, gradient and further coordinates come from the same sample, so a step is one Gaussian query on it,
+    accounted as one. A method states only how a record contributes; noise is added where all noise is added.
+    """
+
+    # What the statistics are, for the privacy statement.
+    what: str = ""
+    needs_norms: bool = False
+
+    @property
+    def n_statistics(self) -> int:
+        """Number of statistics, zero for none."""
+        return 0
+
+    @property
+    def n_further(self) -> int:
+        """Number of coordinates that are clipped together with the gradient, zero for none."""
+        return 0
+
+    @property
+    def share(self) -> float:
+        """Part of a step's privacy that goes to the statistics: their share of the inverse variances."""
+        return 0.0
+
+    def start(self) -> Memory:
+        """What is known before the first step."""
+        return {}
+
+    def statistics(self, seen: Seen, memory: Memory) -> Tensor:
+        """What each record adds to the statistics, shape (n_records, n_statistics), rows of norm at most one."""
+        return torch.empty(len(seen.scores), 0)
+
+    def learn(self, noisy: Tensor, memory: Memory) -> None:
+        """Take the noisy statistics into memory."""
+        return
+
+    def score_gradient(self, seen: Seen, memory: Memory) -> Tensor:
+        """∂loss/∂z of each record; the logistic loss has σ(z) − y."""
+        return torch.sigmoid(seen.scores).sub_(seen.labels)
+
+    def clip_factors(self, memory: Memory) -> Tensor | None:
+        """Factor on the clip norm of each group; None for one."""
+        return None
+
+    def further(self, seen: Seen, memory: Memory) -> Tensor:
+        """Each record's further coordinates, shape (n_records, n_further)."""
+        return torch.empty(len(seen.scores), 0)
+
+    def follow(self, noisy: Tensor, memory: Memory) -> None:
+        """Take the noisy sum of the further coordinates into memory."""
+        return
