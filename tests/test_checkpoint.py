@@ -111,6 +111,13 @@ def test_a_resumed_run_holds_out_the_records_that_it_held_out_before(tmp_path, m
         run(tmp_path / "c", resume=True, random_state=None)
 
 
+def test_a_finished_run_does_not_continue_as_its_smoothed_twin(tmp_path):
+    """Both train alike, but the twin would count the held-out records a second time."""
+    interrupted(tmp_path / "c", step=20, method="dpsgd")
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(tmp_path / "c", resume=True, method="dpsgd_smooth")
+
+
 @pytest.mark.parametrize("method", ["dpsgd_f", "raco_dp", "dp_fermi", "dp_postprocess"])
 def test_what_a_method_remembers_is_continued_too(tmp_path, method):
     whole = run(method=method)

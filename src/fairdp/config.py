@@ -54,6 +54,7 @@ class Defaults:
     optimizer: str = "adam"
 
 
+# `verify` plans a run again from these: raise SCHEMA_VERSION with any change.
 # The paper gives the learning rates (.007, .005) and the network kinds, but no rate, length or clip norm.
 DEFAULTS: dict[str, Defaults] = {
     "mlp": Defaults(sample_rate=0.01, n_epochs=20, clip_norm=1.0, learning_rates=(0.007, 0.005), activation="relu"),

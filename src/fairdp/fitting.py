@@ -1,5 +1,6 @@
 """One private training run from start to end: sizes, plan, model, loop, account."""
 
+import hashlib
 import math
 import secrets
 import time
@@ -189,10 +190,14 @@ def _solve(
     model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators, n_active: int | None
 ) -> dict[str, Any]:
     """The functional mechanism in place of steps."""
+    # From what is accounted, so that no other noise can be added; and other records meet other noise.
+    multiplier = plan.mechanisms[0].noise_multiplier
+    epsilon = 1 / multiplier if multiplier else math.inf
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).data for part in (data.X, data.y, data.groups)))
     weights, bias = fair_functional_head(
         data,
-        epsilon=plan.budget.epsilon - plan.mechanisms[0].counts_epsilon,
-        rand_below=generators.below("functional mechanism"),
+        epsilon=epsilon,
+        rand_below=generators.below(f"functional mechanism on {digest.hexdigest()} at {epsilon}"),
         n_active=n_active,
     )
     model.replace_params(torch.from_numpy(np.append(weights, bias)).float())
@@ -204,8 +209,9 @@ def _smoothing_notes(distances: tuple[float, ...], plan: Plan) -> dict[str, Any]
     bounds = [smoothing_bound(distance, smoothing=plan.recipe.parameter_noise) for distance in distances]
     return {
         "overall_against_group_classifier": bounds,
-        "what_it_is": "for any input, the most by which the averaged model's chance of a positive decision can be from "
-        "that of each group's model; no bound on a gap between groups",
+        "what_it_is": "for any input, the most by which the expectation of the averaged model over all noise on its "
+        "parameters can be from that of each group's model; no bound on a gap between groups, nor on the deployed "
+        "decision, which is made from a fixed number of draws",
     }
 
 

@@ -78,6 +78,7 @@ class Looks:
         about = {
             "model_sha256": digest_of(tensors_of(self.model)),
             "predictor": predictor.described(),
+            "smoothing": self.model.described_smoothing(),
             "records": HELD_OUT,
             "noise_seeded": self.generators.seeded,
             "fraction": self.parts.fraction,

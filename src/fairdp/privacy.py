@@ -10,6 +10,9 @@ from fairdp.accounting import RELATION, Mechanism, epsilon_spent, mechanism_from
 from fairdp.rounding import rounded_up
 from fairdp.training.recipe import Plan
 
+# Assumed where records are sampled by group and label.
+BY_LABEL = "the number of records of each group with each label"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
@@ -89,6 +92,8 @@ def privacy_spent(
     n_certified = len(certified_names or group_names)
     certified = certify_epsilons(plan, epsilons, counts_epsilon, n_certified) if certify_fraction else []
     companion = plan.recipe.companion
+    if len(group_names) > n_certified and group_sizes == "public" and BY_LABEL not in public_assumptions:
+        public_assumptions = (*public_assumptions, BY_LABEL)
     return PrivacySpent(
         epsilon=max(epsilons),
         delta=delta,
@@ -157,14 +162,18 @@ def _gaussian_lines(spent: PrivacySpent) -> list[str]:
         "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
         "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
     }[spent.noise_allocation]
+    gradient = spent.noise_multiplier
+    if spent.statistics_multiplier:
+        gradient = (gradient**-2 - spent.statistics_multiplier**-2) ** -0.5
     beside = (
         f"Beside the gradient each step releases {spent.statistics}, with noise of {spent.statistics_multiplier:.4g} "
-        "times the sensitivity; both come from one sample and are accounted as one query."
+        f"times the sensitivity; both come from one sample and are accounted as one query, with a noise multiplier of "
+        f"{spent.noise_multiplier:.4g}."
     )
     return [
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
-        f"{spent.noise_multiplier:.4g} times the sensitivity: {noise}.",
+        f"{gradient:.4g} times the sensitivity: {noise}.",
         *([beside] if spent.statistics_multiplier else []),
         f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
         f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}.",

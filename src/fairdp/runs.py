@@ -50,8 +50,6 @@ def fit_run(
     shape = data.X.shape[1:]
     config, model_config = settings.train_config(shape, parts.sizes), settings.model_config(shape, n_columns)
     histogram = settings.histogram_epsilon
-    if settings.training["grouping"] == "attribute_and_label" and settings.group_sizes == "public":
-        public_assumptions = (*public_assumptions, "the number of records of each group with each label")
     plan = fitting.plan_run(settings.method, config, settings.budget, parts.sizes, parts.counts_epsilon + histogram)
     privacy = privacy_spent(
         plan,
@@ -99,7 +97,7 @@ def _trained(
         progress,
         resumed,
         held_out=looks.parts.held_out,
-        fixed=(settings.certification, settings.predictor),
+        fixed=(settings.method, settings.certification, settings.predictor),
         look=looks.enough,
         n_active=model_config.n_active,
     )

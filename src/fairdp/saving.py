@@ -67,12 +67,11 @@ def tensors_of(model: ScoreModel) -> dict[str, Tensor]:
 
 def describe_model(config: ModelConfig, model: ScoreModel) -> dict[str, Any]:
     """What it takes to build the same model again."""
-    smoothing = None if model.smoothing is None else asdict(model.smoothing)
     return {
         "model": asdict(config),
         "shape": list(model.shape),
         "heads": list(model.heads.shape),
-        "smoothing": smoothing,
+        "smoothing": model.described_smoothing(),
     }
 
 

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from estimator_cases import fitted, people
-from fairdp import METHODS
+from estimator_cases import CERTIFIED, SHORT, fitted, people
+from fairdp import METHODS, FairDPClassifier, fitting, looks
 from fairdp.data.grouped import GroupedData
+from fairdp.fitting import Progress
 from fairdp.methods import METHODS as REGISTERED
 from fairdp.metrics import decision_counts, fairness_metrics
 from fairdp.predictors import Predictor
+from fairdp.privacy import BY_LABEL
 from fairdp.tasks.fit import FitTask, run_fit
 from fairdp.tasks.records import Source
 from fairdp.training.functional import bounded_inputs
@@ -117,6 +119,22 @@ class TestPostProcessing:
         assert spent.noise_multiplier > fitted(method="dpsgd").privacy_.noise_multiplier
         assert "counted by group and label" in fitted(method="dp_postprocess").privacy_statement()
 
+    def test_the_programme_sees_counts_with_the_noise_that_is_paid_for(self, monkeypatch):
+        released, seen = [], []
+        release, solve = looks.release_counts, looks.fair_flips
+
+        def spied(counts, **given):
+            released.append((counts.copy(), given["epsilon"]))
+            return release(counts, **given)
+
+        monkeypatch.setattr(looks, "release_counts", spied)
+        monkeypatch.setattr(looks, "fair_flips", lambda counts, **given: seen.append(counts) or solve(counts, **given))
+        spent = fitted(method="dp_postprocess", epsilon=0.5).privacy_
+        ((exact, epsilon),) = released
+        assert epsilon == spent.histogram_epsilon == pytest.approx(0.05)
+        # Eight cells with noise of scale 20: they are all as they were with a chance of 1e-13.
+        assert not np.array_equal(seen[0], exact)
+
     def test_a_decision_needs_the_group(self):
         model, (X, _, sex) = fitted(method="dp_postprocess"), people()
         assert model.predict(X, sensitive_features=sex).shape == (600,)
@@ -157,12 +175,75 @@ class TestFunctionalMechanism:
         assert spent.noise_std == pytest.approx(1 / 1.9)
         assert "pure: it holds with delta zero" in model.privacy_statement()
 
+    def test_the_noise_is_that_of_the_budget(self, monkeypatch):
+        used, solve = [], fitting.fair_functional_head
+
+        def spied(data, **given):
+            used.append(given["epsilon"])
+            return solve(data, **given)
+
+        monkeypatch.setattr(fitting, "fair_functional_head", spied)
+        fitted(method="fairfm", group_sizes="private")
+        assert used == [pytest.approx(1.9)]
+
+    def test_a_seed_that_is_used_again_meets_other_records_with_other_noise(self, monkeypatch):
+        drawn, below = [], fitting.Generators.below
+        monkeypatch.setattr(
+            fitting.Generators, "below", lambda self, purpose: drawn.append(purpose) or below(self, purpose)
+        )
+        X, y, sex = people()
+        for data in ((X, y, sex), (X[:-1], y[:-1], sex[:-1])):
+            fitted(method="fairfm", data=data)
+        assert len({purpose for purpose in drawn if purpose.startswith("functional")}) == 2
+
     def test_a_schema_says_how_many_inputs_matter(self):
         X, y, sex = people()
         data = GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
         model = fitted(method="fairfm").fit_grouped(data, feature_schema={"columns": [{}, {}]})
         assert model.model_config_.n_active == 2
         assert fitted(method="fairfm").model_config_.n_active == 3
+
+
+def held_out_of(**parameters):
+    """A model at so large an epsilon that its released counts are exact, and the records they were counted on."""
+    X, _, sex = people()
+    X = X + np.where(sex == "m", 1.0, -1.0)[:, None].astype(np.float32)
+    data = GroupedData(X, (X[:, 0] > 0).astype(np.int64), (sex == "m").astype(np.int64), ("f", "m"))
+    parts = []
+    progress = Progress(observe_parts=lambda train, held_out: parts.append(held_out))
+    settings = {**SHORT, **CERTIFIED, "epsilon": 100.0, "random_state": 0, "certify_metrics": ("demographic_parity",)}
+    model = FairDPClassifier(**{**settings, **parameters}).fit_grouped(data, progress=progress)
+    return model, parts[0], np.array(model.certificate_.counts)
+
+
+class TestCertificates:
+    def test_a_smoothed_model_is_certified_as_it_decides(self):
+        model, held_out, counts = held_out_of(method="dpsgd_smooth", parameter_noise=3.0, n_draws=3)
+        decisions = (model.scores(held_out.X) >= 0).astype(int)
+        assert np.array_equal(counts, decision_counts(held_out.y, decisions, held_out.groups, 2))
+        model.score_model_.smoothing = None
+        plain = (model.scores(held_out.X) >= 0).astype(int)
+        assert not np.array_equal(counts, decision_counts(held_out.y, plain, held_out.groups, 2))
+
+    def test_a_post_processed_model_is_certified_as_it_decides(self):
+        model, held_out, counts = held_out_of(method="dp_postprocess", max_gap=0.0)
+        chances = model.predictor_.chances(model.score_model_, held_out.X, groups=held_out.groups)
+        plain = (model.scores(held_out.X) >= 0).astype(float)
+        for group in (0, 1):
+            own = held_out.groups == group
+            positive, spread = chances[own].sum(), np.sqrt((chances * (1 - chances))[own].sum())
+            # Coins within five deviations, which the decisions before flipping are not.
+            assert abs(counts[group, :, 1].sum() - positive) <= 5 * spread + 1e-9
+        moved = [abs(plain[held_out.groups == g].sum() - chances[held_out.groups == g].sum()) for g in (0, 1)]
+        assert max(moved) > 20
+
+    def test_records_of_a_label_spend_no_more_than_its_rarer_sampled_ones(self):
+        spent = fitted(method="dp_is_sgd", grouping="attribute_and_label", **CERTIFIED).privacy_
+        for group, epsilon in spent.certify_epsilons.items():
+            assert epsilon == min(spent.epsilon_by_group[f"{group}, label {label}"] for label in (0, 1))
+        assert BY_LABEL in spent.public_assumptions
+        hidden = fitted(method="dp_is_sgd", grouping="attribute_and_label", group_sizes="private").privacy_
+        assert BY_LABEL not in hidden.public_assumptions
 
 
 class TestRefusals:
@@ -198,8 +279,6 @@ class TestRefusals:
 
     @pytest.mark.parametrize("method", ["fairsmooth", "fairfm"])
     def test_methods_that_are_no_single_run_take_no_checkpoint(self, method, tmp_path):
-        from fairdp.fitting import Progress
-
         X, y, sex = people()
         data = GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
         with pytest.raises(ValueError, match="writes no checkpoints"):

@@ -126,6 +126,56 @@ def test_other_expected_sizes_which_would_choose_another_construction_are_notice
     assert "certificate's records" in failed(folder)
 
 
+def swapped(record: dict) -> dict:
+    return dict(zip(reversed(record), record.values(), strict=True))
+
+
+def test_a_large_epsilon_of_certification_in_the_place_of_a_small_one_is_noticed(tmp_path):
+    """Groups that spend different epsilons in training: the order of the sizes may not decide who spent what."""
+
+    def change(files):
+        files.privacy["planned_sizes"] = dict(reversed(files.privacy["planned_sizes"].items()))
+        files.privacy["certify_epsilons"] = swapped(files.privacy["certify_epsilons"])
+        files.certificate["epsilon_by_group"] = swapped(files.certificate["epsilon_by_group"])
+        recompute(files.certificate)
+
+    folder = saved("average noise", tmp_path / "model")
+    forge(folder, change)
+    assert {"plan", "certificate's epsilon"} <= failed(folder)
+
+
+def test_the_order_of_groups_in_a_file_does_not_matter(tmp_path):
+    def change(files):
+        for name in ("planned_sizes", "epsilon_by_group", "mechanisms", "sensitivities", "certify_epsilons"):
+            files.privacy[name] = dict(reversed(files.privacy[name].items()))
+
+    folder = saved("average noise", tmp_path / "model")
+    forge(folder, change)
+    assert failed(folder) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("method dpsgd_smooth", ("smoothing", "deviation"), 5.0),
+        ("method dpsgd_smooth", ("smoothing", "n_draws"), 1),
+        ("method dpsgd_smooth", ("smoothing", "seed"), 7),
+        ("method fairfm", ("model", "n_active"), 1),
+        ("method dp_postprocess", ("predictor", "flips"), [[0.0, 0.5], [0.0, 1.0]]),
+    ],
+)
+def test_another_rule_than_the_certified_one_is_noticed(tmp_path, kind, path, value):
+    folder = saved(kind, tmp_path / "model")
+    forge(folder, lambda files: put(files.model, path, value))
+    assert failed(folder)
+
+
+def test_an_assumption_that_was_dropped_is_noticed(tmp_path):
+    folder = saved("labels sampled alike", tmp_path / "model")
+    forge(folder, lambda files: files.privacy["public_assumptions"].clear())
+    assert failed(folder) == {"plan"}
+
+
 def test_a_certificate_that_was_left_out_is_noticed(tmp_path):
     def change(files):
         kept = {name: files.certificate[name] for name in ("files",)}

@@ -26,7 +26,10 @@ class GroupAdaptiveClip(Companion):
     clip_norm: float
     n_groups: int
     share: float = 0.02
-    what: str = "how many gradients of each group exceed the clip norm"
+    what: str = (
+        "how many gradients of each group exceed that norm, from which follow the larger norm to which the group is "
+        "clipped and the noise that grows with it"
+    )
     needs_norms: bool = True
 
     @property

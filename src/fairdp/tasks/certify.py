@@ -161,6 +161,7 @@ def _certificate(
     about = {
         **about,
         "predictor": estimator.predictor_.described(),
+        "smoothing": estimator.score_model_.described_smoothing(),
         "records": FRESH,
         "sizes": SIZES[private],
         "sizes_epsilon": spent,

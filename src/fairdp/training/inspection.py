@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from fairdp.training.layers import has_bookkeeping
-from fairdp.training.models import Codes, ScoreModel, UnitNorm
+from fairdp.training.models import ScoreModel
 
 
 def check_records_stay_apart(model: ScoreModel) -> None:
@@ -18,8 +18,8 @@ def check_records_stay_apart(model: ScoreModel) -> None:
         layer.eval()
     before = [value.clone() for value in model.extractor.state_dict().values()]
     with torch.no_grad():
-        together = model.embed(probe)
-        apart = torch.cat([model.embed(record[None]) for record in probe])
+        together = model.extractor(probe).flatten(1)
+        apart = torch.cat([model.extractor(record[None]).flatten(1) for record in probe])
     for layer in dropouts:
         layer.train()
     if any(not torch.equal(a, b) for a, b in zip(before, model.extractor.state_dict().values(), strict=True)):
@@ -58,30 +58,13 @@ def each_trained_once(model: ScoreModel) -> bool:
 
 def all_bookkept(model: ScoreModel) -> bool:
     """Whether every trained layer is known, trained whole, and shares no parameter."""
-    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in model.extractor.modules())
-    if hooked or not all(_keeps_records_apart(m) for m in model.extractor.modules()):
+    if not model.keeps_records_apart:
         return False
     tied = len(_uses_of_parameters(model)) != len(list(model.extractor.parameters()))
     trained = [(name, m) for name, m in model.extractor.named_modules() if is_trained(model, name, m)]
     whole = all(len(slices_of(model, name, m)) == len(list(m.parameters(recurse=False))) for name, m in trained)
     named = all(set(slices_of(model, name, m)) <= {"weight", "bias"} for name, m in trained)
     return not tied and whole and named and all(has_bookkeeping(m) for _, m in trained)
-
-
-def _keeps_records_apart(layer: nn.Module) -> bool:
-    """Whether a layer is known to treat every record on its own, whatever the values.
-
-    A user's own forward is code that a probe cannot see through, so it is taken record by record.
-    """
-    return type(layer) in _APART or (type(layer) is nn.Flatten and layer.start_dim >= 1)
-
-
-_APART = {
-    *(nn.Sequential, nn.Identity, Codes, UnitNorm, nn.Linear, nn.Conv1d, nn.Conv2d, nn.Embedding),
-    *(nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d),
-    *(nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.LeakyReLU, nn.Softplus, nn.Hardtanh),
-    *(nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d),
-}
 
 
 def _uses_of_parameters(model: ScoreModel) -> list[str]:

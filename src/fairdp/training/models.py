@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,26 @@ def _halved(side: int) -> int:
     return (side + 1) // 2
 
 
+def keeps_records_apart(extractor: nn.Module) -> bool:
+    """Whether every layer is known to treat each record on its own, whatever the values.
+
+    A user's own forward is code that a probe cannot see through, so it is taken record by record.
+    """
+    layers = list(extractor.modules())
+    hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+    return not hooked and all(
+        type(layer) in _APART or (type(layer) is nn.Flatten and layer.start_dim >= 1) for layer in layers
+    )
+
+
+_APART = {
+    *(nn.Sequential, nn.Identity, Codes, UnitNorm, BoundedInputs, nn.Linear, nn.Conv1d, nn.Conv2d, nn.Embedding),
+    *(nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d),
+    *(nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ELU, nn.LeakyReLU, nn.Softplus, nn.Hardtanh),
+    *(nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d, nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParameterSmoothing:
     """Gaussian noise on all parameters of a deployed model, averaged over draws that a public seed fixes."""
@@ -139,6 +159,7 @@ class ScoreModel:
             if hasattr(layer, "inplace"):
                 layer.__dict__["inplace"] = False
         self.extractor = extractor.train()
+        self.keeps_records_apart = keeps_records_apart(extractor)
         self.shape = shape
         self.width = self._width_of_embedding()
         self.slices: dict[str, slice] = {}
@@ -186,8 +207,11 @@ class ScoreModel:
         return {name: value.clone() for name, value in state.items() if name not in self.slices}
 
     def embed(self, X: Tensor) -> Tensor:
-        """Embeddings ξ of records, shape (n_records, width)."""
-        return self.extractor(X).flatten(1)
+        """Embeddings ξ of records, shape (n_records, width); a module of unknown layers sees one record at a time."""
+        if self.keeps_records_apart or not len(X):
+            return self.extractor(X).flatten(1)
+        alone = torch.func.vmap(lambda record: self.extractor(record[None]).flatten(), randomness="different")
+        return alone(X)
 
     def embed_fixed(self, X: Tensor) -> Tensor:
         """Embeddings as at prediction: nothing dropped at random, no gradients."""
@@ -215,6 +239,10 @@ class ScoreModel:
             self.params.copy_(exact)
         return (log_chances[0] - log_chances[1]).float()
 
+    def described_smoothing(self) -> dict[str, Any] | None:
+        """Plain values of the smoothing, if there is one."""
+        return None if self.smoothing is None else asdict(self.smoothing)
+
     def _plain_scores(self, X: Tensor, chunk: int) -> Tensor:
         """Mean score of the heads; the extractor runs as at prediction (no dropout)."""
         head = self.heads.mean(0)
@@ -228,7 +256,7 @@ class ScoreModel:
     def _width_of_embedding(self) -> int:
         try:
             with torch.no_grad():
-                return self.embed(torch.zeros(1, *self.shape)).shape[1]
+                return self.extractor(torch.zeros(1, *self.shape)).flatten(1).shape[1]
         except (RuntimeError, IndexError, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise ValueError(f"the module cannot embed records of shape {self.shape}: {reason}.") from error

@@ -80,6 +80,8 @@ def _ties(contents: Record, model: Record, certificate: Record) -> Check:
         diluted = certificate["dilution"]
         if diluted and (diluted["share"], diluted["constant"]) != (rule["dilution"], rule["constant"]):
             broken.append("dilution")
+        if about["smoothing"] != model["smoothing"]:
+            broken.append("smoothing")
     found = f"belongs to another {', '.join(broken)}." if broken else "belongs to this model and this privacy record."
     return Check("certificate's model", not broken, found)
 
@@ -87,7 +89,7 @@ def _ties(contents: Record, model: Record, certificate: Record) -> Check:
 def _groups(model: Record, privacy: Record, certificate: Record) -> Check:
     """That every record speaks of all the groups that the model knows."""
     sampled = [cell for group in model["groups"] for cell in cells_of(model, group)]
-    named = {field: privacy[field] for field in ("epsilon_by_group", "mechanisms", "sensitivities")}
+    named = {field: privacy[field] for field in ("planned_sizes", "epsilon_by_group", "mechanisms", "sensitivities")}
     wrong = [field for field, names in named.items() if sorted(names) != sorted(sampled)]
     named = {"certify_epsilons": privacy["certify_epsilons"]} if privacy["certify_fraction"] else {}
     if certificate["certified"]:

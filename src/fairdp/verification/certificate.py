@@ -19,7 +19,7 @@ from fairdp.certify.record import certificate_record
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE
 from fairdp.methods import METHODS
-from fairdp.verification.check import SAME, Check, Record, cells_of, equal, same
+from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
@@ -32,7 +32,7 @@ _RATES = {
 
 def certificate_checks(contents: Record, model: Record, privacy: Record, certificate: Record) -> Iterator[Check]:
     """Everything about a certificate that claims something."""
-    yield _certificate_epsilon(privacy, certificate)
+    yield _certificate_epsilon(model, privacy, certificate)
     yield _records(model, privacy, certificate)
     yield _registration(model, certificate)
     yield _levels(certificate)
@@ -47,10 +47,15 @@ def statement_check(certificate: Record) -> Check:
     return Check("statement", passed, "says what was computed." if passed else "does not say what was computed.")
 
 
-def _certificate_epsilon(privacy: Record, certificate: Record) -> Check:
+def _certificate_epsilon(model: Record, privacy: Record, certificate: Record) -> Check:
     """That certification records spent what is recorded: held-out ones what the privacy record says, no more."""
     own, held_out = certificate["epsilon_by_group"], certificate["about"]["records"] == HELD_OUT
     wrong = [] if equal(certificate["epsilon"], max(own.values())) else ["the total is not the largest"]
+    for group, epsilon in privacy["certify_epsilons"].items():
+        # A held-out record spends no more than a training record of its group, whatever was planned.
+        spent = min(number(privacy["epsilon_by_group"][cell]) for cell in cells_of(model, group))
+        if epsilon + privacy["counts_epsilon"] > spent * (1 + SAME):
+            wrong.append(f"{group}: {epsilon:.6g} held out, {spent:.6g} in training")
     if held_out:
         planned = privacy["certify_epsilons"]
         wrong += [f"{group}: {epsilon:.6g}" for group, epsilon in own.items() if not equal(planned.get(group), epsilon)]
@@ -99,6 +104,11 @@ def _registration(model: Record, certificate: Record) -> Check:
     method = METHODS[chosen["method"]]
     if (rule["flips"] is not None, model["smoothing"] is not None) != (method.post_processes, method.smooths):
         wrong.append("method")
+    if model["smoothing"] is not None:
+        drawn = (model["smoothing"]["deviation"], model["smoothing"]["n_draws"])
+        wrong += [] if drawn == (chosen["parameter_noise"], chosen["n_draws"]) else ["smoothing"]
+    if method.tables_only and model["model"]["n_active"] != _n_active(model):
+        wrong.append("n_active")
     if certificate["about"]["records"] == HELD_OUT:
         metrics = chosen["certify_metrics"] or list(_RATES)
         fixed = {
@@ -113,6 +123,12 @@ def _registration(model: Record, certificate: Record) -> Check:
             wrong.append("target_tau")
     found = f"{', '.join(wrong)} is not what was fixed" if wrong else "claims what was fixed beforehand"
     return Check("registration", not wrong, f"{found}.")
+
+
+def _n_active(model: Record) -> int:
+    """The public bound on the inputs of the functional mechanism: columns before they were encoded, at most all."""
+    n_inputs, schema = math.prod(model["shape"]), model["feature_schema"] or {}
+    return min(len(schema.get("columns", ())) or n_inputs, n_inputs)
 
 
 def _levels(certificate: Record) -> Check:

@@ -11,7 +11,7 @@ from fairdp.fitting import COUNTS_SHARE, plan_run
 from fairdp.privacy import privacy_spent
 from fairdp.saving import restored
 from fairdp.settings import RunSettings
-from fairdp.verification.check import SAME, Check, Record, equal, number, same
+from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same
 
 
 def privacy_checks(model: Record, privacy: Record) -> Iterator[Check]:
@@ -82,14 +82,15 @@ def _planned(model: Record, privacy: Record) -> Check:
     """That every number of the record is what the settings and the recorded sizes make of it, planned here again."""
     chosen, delta = restored(model["parameters"]), privacy["delta"]
     settings = RunSettings.of(**chosen, module=None, random_state=None)
-    epsilon, sizes = settings.budget.epsilon, tuple(privacy["planned_sizes"].values())
+    cells = tuple(cell for group in model["groups"] for cell in cells_of(model, group))
+    epsilon, sizes = settings.budget.epsilon, tuple(privacy["planned_sizes"][cell] for cell in cells)
     hidden = settings.group_sizes == "private" and math.isfinite(epsilon)
     counts = COUNTS_SHARE * epsilon if hidden else 0.0
     config = train_config(model["model"]["kind"], settings.method, min(sizes), **settings.training)
     certifies = settings.reason_for_no_certificate(len(model["groups"])) is None
     again = privacy_spent(
         plan_run(settings.method, config, settings.budget, sizes, counts + settings.histogram_epsilon),
-        tuple(privacy["planned_sizes"]),
+        cells,
         certified_names=tuple(model["groups"]),
         group_sizes=settings.group_sizes,
         noise_seeded=privacy["noise_seeded"],
