@@ -14,6 +14,7 @@ PRIVACY = {
     "epsilon_rdp": 1.25,
     "noise_multiplier": 1.5,
     "noise_allocation": "average",
+    "statistics_multiplier": 0.0,
     "noise_std": 0.01,
     "sample_rate": 0.01,
     "n_steps": 200,

@@ -8,16 +8,13 @@ from numpy.typing import NDArray
 
 from fairdp import _validate
 from fairdp.certify.certificate import Certificate, certify
-from fairdp.certify.registration import Registration
+from fairdp.certify.registration import SMALLEST_EPSILON, Registration
 from fairdp.certify.release import release_counts
 from fairdp.data.grouped import GroupedData
 from fairdp.keys import RandBelow
 from fairdp.metrics import decision_counts
 from fairdp.predictors import Predictor
 from fairdp.training.models import ScoreModel
-
-# Below this a certificate says nothing and takes hours: its noise spreads over the square of one over epsilon.
-SMALLEST_EPSILON = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from fairdp import _validate
@@ -11,6 +12,7 @@ MODELS = ("logistic", "mlp", "cnn")
 OPTIMIZERS = ("adam", "sgd", "adam_then_sgd")
 SCHEDULES = ("piecewise", "inverse_sqrt")
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+DEFAULT_MAX_GAP = 0.03
 GROUPINGS = ("attribute", "attribute_and_label")
 
 
@@ -183,7 +185,7 @@ class TrainConfig:
     noise_allocation: str = "per_group"
     max_physical_batch_size: int = 4096
     parity: str = "demographic_parity"
-    max_gap: float = 0.03
+    max_gap: float = DEFAULT_MAX_GAP
     fairness_weight: float = 10.0
     grouping: str = "attribute"
     max_sample_rate: float = 1.0
@@ -218,9 +220,9 @@ class TrainConfig:
         _validate.sample_rate(max_sample_rate=self.max_sample_rate)
         _validate.positive_integer(n_draws=self.n_draws)
         _validate.finite_positive(parameter_noise=self.parameter_noise)
-        if not 0 <= self.max_gap <= 1:
-            raise ValueError(f"max_gap must be in [0, 1], got {self.max_gap!r}.")
-        if not 0 <= self.fairness_weight < math.inf:
+        if not (isinstance(self.max_gap, Real) and 0 <= self.max_gap <= 1):
+            raise ValueError(f"max_gap must be in [0, 1], such as 0.03, got {self.max_gap!r}.")
+        if not (isinstance(self.fairness_weight, Real) and 0 <= self.fairness_weight < math.inf):
             raise ValueError(f"fairness_weight must be at least 0 and finite, got {self.fairness_weight!r}.")
 
     def learning_rate(self, step: int, *, n_groups: int, noise_multiplier: float) -> float:
@@ -255,6 +257,7 @@ def train_config(
     clip_norm: float | None,
     learning_rate: float | tuple[float, ...] | None,
     optimizer: str | None = None,
+    max_gap: float | None = None,
     **others: Any,
 ) -> TrainConfig:
     """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
@@ -268,5 +271,6 @@ def train_config(
         clip_norm=defaults.clip_norm if clip_norm is None else clip_norm,
         learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
         optimizer=optimizer or defaults.optimizer,
+        max_gap=DEFAULT_MAX_GAP if max_gap is None else max_gap,
         **others,
     )

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairdp import fitting
@@ -51,7 +52,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
     parity, max_gap
         Target of ``raco_dp`` and ``dp_postprocess``: which rates should agree, ``"demographic_parity"``,
-        ``"equal_opportunity"`` or ``"equalized_odds"``, and by how much they may differ.
+        ``"equal_opportunity"`` or ``"equalized_odds"``, and the difference that is aimed at (None: 0.03).
     fairness_weight
         Weight of the penalty of ``dp_fermi``.
     grouping, max_sample_rate
@@ -124,7 +125,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         n_members: int = 10,
         noise_allocation: str = "per_group",
         parity: str = "demographic_parity",
-        max_gap: float = 0.03,
+        max_gap: float | None = None,
         fairness_weight: float = 10.0,
         grouping: str = "attribute",
         max_sample_rate: float = 1.0,
@@ -143,40 +144,27 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
+        self.epsilon, self.delta = epsilon, delta
         self.model = model
-        self.hidden = hidden
-        self.activation = activation
+        self.hidden, self.activation = hidden, activation
         self.normalize_embedding = normalize_embedding
         self.module = module
         self.weight_bound = weight_bound
         self.clip_norm = clip_norm
-        self.sample_rate = sample_rate
-        self.n_steps = n_steps
+        self.sample_rate, self.n_steps = sample_rate, n_steps
         self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.sgd_learning_rate = sgd_learning_rate
-        self.n_members = n_members
-        self.noise_allocation = noise_allocation
-        self.parity = parity
-        self.max_gap = max_gap
-        self.fairness_weight = fairness_weight
-        self.grouping = grouping
-        self.max_sample_rate = max_sample_rate
-        self.parameter_noise = parameter_noise
-        self.n_draws = n_draws
+        self.schedule, self.optimizer = schedule, optimizer
+        self.momentum, self.sgd_learning_rate = momentum, sgd_learning_rate
+        self.n_members, self.noise_allocation = n_members, noise_allocation
+        self.parity, self.max_gap, self.fairness_weight = parity, max_gap, fairness_weight
+        self.grouping, self.max_sample_rate = grouping, max_sample_rate
+        self.parameter_noise, self.n_draws = parameter_noise, n_draws
         self.group_sizes = group_sizes
-        self.certify_fraction = certify_fraction
-        self.confidence = confidence
+        self.certify_fraction, self.confidence = certify_fraction, confidence
         self.certify_metrics = certify_metrics
-        self.require_tau = require_tau
-        self.n_looks = n_looks
+        self.require_tau, self.n_looks = require_tau, n_looks
         self.target_tau = target_tau
-        self.predictor = predictor
-        self.smoothing = smoothing
+        self.predictor, self.smoothing = predictor, smoothing
         self.max_physical_batch_size = max_physical_batch_size
         self.random_state = random_state
 
@@ -263,6 +251,18 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         records = self._records(X)
         groups = None if sensitive_features is None else codes_of(sensitive_features, len(records), self.group_names_)
         return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy of `predict`."""
+        decisions = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(y, decisions, sample_weight=sample_weight))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""

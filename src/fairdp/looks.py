@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from fairdp import fitting
 from fairdp.artifacts import digest_of
-from fairdp.certification import SMALLEST_EPSILON, count_decisions, release_certificate
+from fairdp.certification import count_decisions, release_certificate
 from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified
+from fairdp.certify.registration import SMALLEST_EPSILON
 from fairdp.certify.release import release_counts
+from fairdp.config import TrainConfig
 from fairdp.methods import METHODS
 from fairdp.parts import Parts
 from fairdp.postprocessing import fair_flips
@@ -36,16 +38,16 @@ class Looks:
         if tosses or METHODS[settings.method].post_processes:
             self.predictor = replace(self.predictor, key=generators.key("people").hex())
 
-    def post_process(self, epsilon: float) -> None:
+    def post_process(self, epsilon: float, config: TrainConfig) -> None:
         """Change decisions by group so that the rates agree, from a noisy count of those about the training records."""
-        train, config = self.parts.train, self.settings.training
+        train = self.parts.train
         coins = self.generators.key("coins of the histogram")
         counts = count_decisions(self.model, self.predictor, [train], train.n_groups, coins)
         if epsilon:
             # As with the looks: a seed that is used again meets other counts with other noise.
             noise = self.generators.below(f"histogram of {counts.tolist()}")
             counts = release_counts(counts, epsilon=epsilon, rand_below=noise)
-        flips = fair_flips(counts, parity=config["parity"], max_gap=config["max_gap"])
+        flips = fair_flips(counts, parity=config.parity, max_gap=config.max_gap)
         self.predictor = replace(self.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
 
     def enough(self, step: int) -> bool:

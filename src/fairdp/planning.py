@@ -8,7 +8,7 @@ from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
 from fairdp.certify.gaussian import utility_ceiling
 from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem_2_printed
-from fairdp.certify.registration import METRICS, Registration
+from fairdp.certify.registration import METRICS, SMALLEST_EPSILON, Registration
 from fairdp.certify.widths import expected_widths, fraction_for_width
 from fairdp.config import METHOD_MODELS, TrainConfig, check_groups, train_config
 from fairdp.methods import METHODS
@@ -77,7 +77,7 @@ def plan_report(
     budget = PrivacyBudget(epsilon=epsilon, delta=delta)
     budget.check_for(sum(group_sizes))
     certificate = certificate or CertificatePlan()
-    certifiable = len(group_sizes) > 1 and math.isfinite(epsilon) and certificate.fraction > 0
+    certifiable = len(group_sizes) > 1 and SMALLEST_EPSILON <= epsilon < math.inf and certificate.fraction > 0
     held_out = certificate.fraction if certifiable else 0.0
     sizes = tuple((1 - held_out) * size for size in group_sizes)
     names = tuple(f"group {index}" for index in range(len(group_sizes)))

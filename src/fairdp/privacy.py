@@ -137,8 +137,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         return ["This model is NOT private: it was trained without noise, and epsilon is infinite."]
     by_group = ", ".join(f"{name} {rounded_up(value)}" for name, value in spent.epsilon_by_group.items())
     lines = [
-        f"The model is ({rounded_up(spent.epsilon)}, {spent.delta!r})-differentially private for adding or removing "
-        "one record.",
+        f"The model is {_level(spent)}-differentially private for adding or removing one record.",
         f"Epsilon by group: {by_group}.",
         *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
         *_histogram_lines(spent),
@@ -155,6 +154,11 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
             "run alone, and a small number can be guessed."
         )
     return lines
+
+
+def _level(spent: PrivacySpent) -> str:
+    epsilon = rounded_up(spent.epsilon)
+    return epsilon if spent.noise_allocation == "laplace" else f"({epsilon}, {spent.delta!r})"
 
 
 def _gaussian_lines(spent: PrivacySpent) -> list[str]:
@@ -184,7 +188,7 @@ def _laplace_lines(spent: PrivacySpent) -> list[str]:
     return [
         "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise of "
         f"{spent.noise_multiplier:.4g} times what one record can move in the L1 norm (functional mechanism). The "
-        "guarantee is pure: it holds with delta zero."
+        "guarantee is pure: it holds with delta zero. Group sizes are not used."
     ]
 
 

@@ -121,11 +121,15 @@ def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool)
 
 def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
     by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy["epsilon_by_group"].items())
+    if privacy["noise_allocation"] == "laplace":
+        noise = f"{privacy['noise_multiplier']:.4g} times the sensitivity, Laplace, one release for each group"
+        return [("epsilon (pure)", _epsilon(privacy["epsilon"])), ("epsilon by group", by_group), ("noise", noise)]
+    joint = ", statistics and gradient together" if privacy["statistics_multiplier"] else ""
     return [
         ("epsilon (PLD)", f"{_epsilon(privacy['epsilon'])} at delta {privacy['delta']!r}"),
         ("epsilon by group", by_group),
         ("epsilon (moments accountant)", _epsilon(privacy["epsilon_rdp"])),
-        ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}"),
+        ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}{joint}"),
         (
             "sampling",
             f"rate {privacy['sample_rate']:.4g}, {privacy['n_steps']} steps, clip norm {privacy['clip_norm']:g}",

@@ -46,7 +46,8 @@ def fit_run(
     parts = hold_out(settings, data, generators, resumed)
     progress.observe_parts(parts.train, parts.held_out)
     settings.budget.check_for(parts.expected_total)
-    check_groups(parts.train.group_names, parts.sizes, settings.training["sample_rate"])
+    sampled = not METHODS[settings.method].tables_only
+    check_groups(parts.train.group_names, parts.sizes, settings.training["sample_rate"] if sampled else None)
     shape = data.X.shape[1:]
     config, model_config = settings.train_config(shape, parts.sizes), settings.model_config(shape, n_columns)
     histogram = settings.histogram_epsilon
@@ -102,7 +103,7 @@ def _trained(
         n_active=model_config.n_active,
     )
     if METHODS[settings.method].post_processes:
-        looks.post_process(settings.histogram_epsilon)
+        looks.post_process(settings.histogram_epsilon, config)
     trained = time.perf_counter()
     predictor, certificate = looks.result()
     return FittedRun(

@@ -61,6 +61,11 @@ class RunSettings:
             raise ValueError(
                 f"method={self.method!r} has a rule of its own to decide by; use predictor='deterministic'."
             )
+        if self.training["max_gap"] is not None and not method.takes_target:
+            raise ValueError(
+                f"max_gap={self.training['max_gap']!r} is a target, which method={self.method!r} does not take; use "
+                "method='raco_dp' or 'dp_postprocess'."
+            )
         if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
             raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")
 

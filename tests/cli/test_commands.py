@@ -149,6 +149,25 @@ def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, table, tm
     assert low <= agreement <= high
 
 
+def test_decisions_by_group_need_the_column_and_say_their_chance(run, answer, table, tmp_path):
+    columns, target = ("--label", "approved", "--sensitive", "sex"), ("--parity", "equal_opportunity", "--max-gap", 0)
+    answer("fit", table, *columns, *UNCERTIFIED, "--method", "dp_postprocess", *target, "--out", tmp_path / "model")
+    rows, predict = (
+        loans(200, seed=1),
+        ("predict", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "d.csv"),
+    )
+    rows.drop(columns=["approved"]).to_csv(tmp_path / "new.csv", index=False)
+    assert answer(*predict)["n_rows"] == 200
+    decided = pd.read_csv(tmp_path / "d.csv")
+    assert list(decided) == ["score", "probability", "chance", "decision"]
+    sure = decided["chance"].isin([0.0, 1.0])
+    assert ((decided["chance"] == 1) == (decided["decision"] == "yes"))[sure].all()
+    rows.drop(columns=["approved", "sex"]).to_csv(tmp_path / "new.csv", index=False)
+    refused = run(*predict)
+    assert refused.code == 2
+    assert refused.err.startswith("fairdp: dp_postprocess decides by group and needs the column 'sex'; train another")
+
+
 def test_parquet_gives_the_same_model_as_csv(answer, table, tmp_path):
     pd.read_csv(table).to_parquet(tmp_path / "loans.parquet")
     for name in ("loans.csv", "loans.parquet"):

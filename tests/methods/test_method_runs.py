@@ -145,6 +145,10 @@ class TestPostProcessing:
         with pytest.raises(ValueError, match=r"names the group 'x', but the model knows 'f', 'm'"):
             model.predict(X[:1], sensitive_features=["x"])
 
+    def test_accuracy_takes_the_groups_too(self):
+        model, (X, y, sex) = fitted(method="dp_postprocess"), people()
+        assert model.score(X, y, sensitive_features=sex) == np.mean(model.predict(X, sensitive_features=sex) == y)
+
     def test_groups_are_known_by_name_not_by_order(self):
         model, (X, _, sex) = fitted(method="dp_postprocess"), people()
         together = model.predict(X, sensitive_features=sex)
@@ -255,7 +259,14 @@ class TestRefusals:
             ({"method": "dpsgd_smooth", "predictor": "gibbs"}, r"use predictor='deterministic'"),
             ({"method": "dp_postprocess", "predictor": "smoothed"}, r"use predictor='deterministic'"),
             ({"method": "dpsgd", "grouping": "attribute_and_label"}, r"is for method='dp_is_sgd' only"),
-            ({"method": "raco_dp", "max_gap": 1.5}, r"max_gap must be in \[0, 1\], got 1.5"),
+            ({"method": "raco_dp", "max_gap": 1.5}, r"max_gap must be in \[0, 1\], such as 0.03, got 1.5"),
+            ({"method": "raco_dp", "max_gap": "x"}, r"max_gap must be in \[0, 1\], such as 0.03, got 'x'"),
+            ({"method": "fairdp", "max_gap": 0.01}, r"max_gap=0.01 is a target, .*use method='raco_dp'"),
+            (
+                {"method": "dp_is_sgd", "max_sample_rate": 0.001},
+                r"fewer than one record of a group in a batch; use 0.0",
+            ),
+            ({"method": "fairfm", "sex": ("f",) * 6 + ("m",) * 594, "sample_rate": 0.5}, r"group 'f' .*merge it"),
             ({"method": "raco_dp", "parity": "equality"}, r"parity must be one of"),
             ({"method": "dp_is_sgd", "max_sample_rate": 0.0}, r"max_sample_rate"),
             ({"method": "fairsmooth", "n_draws": 0}, r"n_draws must be a whole number"),

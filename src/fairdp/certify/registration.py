@@ -18,6 +18,9 @@ RATES = {
 # smallest and need most (fixed in advance; equal shares would be valid too).
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
 
+# Below this a certificate says nothing and takes hours: its noise spreads over the square of one over epsilon.
+SMALLEST_EPSILON = 0.02
+
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:

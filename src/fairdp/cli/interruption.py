@@ -6,8 +6,10 @@ from pathlib import Path
 
 
 @contextmanager
-def saying_what_is_kept(*, out: Path | None, checkpoint: Path | None, resume: bool) -> Iterator[None]:
-    """Let an interruption say which of the files of a run were written since it began."""
+def saying_what_is_kept(
+    *, out: Path | None, checkpoint: Path | None, resume: bool, continues: bool = True
+) -> Iterator[None]:
+    """Let an interruption say which of the files of a run were written since it began, and how to go on if one can."""
     model, state = _version(out), _version(checkpoint)
     try:
         yield
@@ -17,7 +19,7 @@ def saying_what_is_kept(*, out: Path | None, checkpoint: Path | None, resume: bo
         elif _version(checkpoint) not in (None, None if resume else state):
             kept = f"the run is kept in {str(checkpoint)!r}: give the same command with --resume to continue it"
         else:
-            remedy = "" if checkpoint else "; with --checkpoint FILE a run can be continued"
+            remedy = "" if checkpoint or not continues else "; with --checkpoint FILE a run can be continued"
             kept = f"nothing was written{remedy}"
         raise KeyboardInterrupt(f"interrupted: {kept}.") from None
 

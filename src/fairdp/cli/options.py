@@ -61,7 +61,11 @@ def target_options(command: Command) -> Command:
             show_default=True,
             help="Rates that should agree between the groups; raco_dp, dp_postprocess.",
         ),
-        click.option("--max-gap", type=float, default=0.03, show_default=True, help="By how much they may differ."),
+        click.option(
+            "--max-gap",
+            type=float,
+            help="Difference that is aimed at, not guaranteed: see --require-tau.  [default: 0.03]",
+        ),
         click.option("--fairness-weight", type=float, default=10.0, show_default=True, help="Penalty of dp_fermi."),
         click.option(
             "--grouping",

@@ -16,7 +16,8 @@ from fairdp.cli.options import output_options
 def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json: bool, seed: int | None) -> None:
     """Write score, probability and decision of the model in FOLDER for every row of TABLE.
 
-    The protected columns are not needed.
+    The protected columns are not needed, except by a model of dp_postprocess. With decisions by chance the chance of a
+    positive one is written too; score and probability are then those of the model before the chance.
     """
     from fairdp.reporting import print_pairs
     from fairdp.tasks.saved import run_predict

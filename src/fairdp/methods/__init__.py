@@ -40,6 +40,8 @@ class Method:
     ----------
     smooths
         Whether the deployed model averages over noise on its parameters.
+    takes_target
+        Whether it aims at a gap that the user states.
     post_processes
         Whether decisions are changed by group, from a noisy count of decisions about the training records.
     tables_only
@@ -52,6 +54,7 @@ class Method:
     private: bool = True
     smooths: bool = False
     post_processes: bool = False
+    takes_target: bool = False
     tables_only: bool = False
 
     def histogram_epsilon(self, epsilon: float) -> float:
@@ -115,9 +118,15 @@ METHODS: dict[str, Method] = {
         paper="Lowy, Gupta, Razaviyayn, ICLR 2023",
     ),
     "dp_postprocess": Method(
-        recipe=dpsgd, post_processes=True, guarantee=_RECORD, paper="Jagielski et al., ICML 2019; Hardt et al., 2016"
+        recipe=dpsgd,
+        post_processes=True,
+        takes_target=True,
+        guarantee=_RECORD,
+        paper="Jagielski et al., ICML 2019; Hardt et al., 2016",
     ),
-    "raco_dp": Method(recipe=_with_companion("raco_dp"), guarantee=_RECORD, paper="Yaghini et al., ICLR 2026"),
+    "raco_dp": Method(
+        recipe=_with_companion("raco_dp"), takes_target=True, guarantee=_RECORD, paper="Yaghini et al., ICLR 2026"
+    ),
     "fairdp": Method(
         recipe=fairdp,
         guarantee=f"{_RECORD}, ε stated for every group",

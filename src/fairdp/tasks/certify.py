@@ -13,10 +13,10 @@ from scipy.stats import fisher_exact
 from fairdp import _validate
 from fairdp.accounting import PrivacyBudget
 from fairdp.artifacts import digest_of
-from fairdp.certification import SMALLEST_EPSILON, count_decisions, release_certificate
+from fairdp.certification import count_decisions, release_certificate
 from fairdp.certify.certificate import FRESH, SIZES, Certificate, NotCertified
 from fairdp.certify.record import certificate_record
-from fairdp.certify.registration import Registration
+from fairdp.certify.registration import SMALLEST_EPSILON, Registration
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
 from fairdp.estimators import FairDPClassifier

@@ -30,10 +30,20 @@ def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None =
         raise ValueError(f"--id {id_column!r} is not a column of {str(table)!r}.")
     records, ids = schema.encode(rows), None if id_column is None else rows[id_column].tolist()
     scores = estimator.scores(records)
-    groups = None if estimator.predictor_.flips is None else schema.encode_groups(rows)[0]
+    groups = None
+    if estimator.predictor_.flips is not None:
+        missing = [name for name in schema.sensitive if name not in rows]
+        if missing:
+            raise ValueError(
+                f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
+                "decisions without it (see `fairdp methods`)."
+            )
+        groups = schema.encode_groups(rows)[0]
     decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups)
     named = np.where(decisions == 1, schema.positive, schema.negative)
     frame = pd.DataFrame({"score": scores, "probability": expit(scores), "decision": named})
+    if estimator.predictor_.tosses_coins:
+        frame.insert(2, "chance", estimator.predictor_.chances(estimator.score_model_, records, groups=groups))
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
     try:
         write_file(out, content)

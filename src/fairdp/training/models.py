@@ -210,8 +210,13 @@ class ScoreModel:
         """Embeddings ξ of records, shape (n_records, width); a module of unknown layers sees one record at a time."""
         if self.keeps_records_apart or not len(X):
             return self.extractor(X).flatten(1)
-        alone = torch.func.vmap(lambda record: self.extractor(record[None]).flatten(), randomness="different")
-        return alone(X)
+        # A functional call: what a module writes to its buffers is gone after it.
+        state: dict[str, Tensor] = {**dict(self.extractor.named_parameters()), **dict(self.extractor.named_buffers())}
+
+        def alone(record: Tensor) -> Tensor:
+            return torch.func.functional_call(self.extractor, state, (record[None],)).flatten()
+
+        return torch.func.vmap(alone, randomness="different")(X)
 
     def embed_fixed(self, X: Tensor) -> Tensor:
         """Embeddings as at prediction: nothing dropped at random, no gradients."""
