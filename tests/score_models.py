@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fairdp.training.backprop import Backprop
-from fairdp.training.models import Codes, ScoreModel, UnitNorm, cnn, logistic, mlp
+from fairdp.training.extractors import Codes, UnitNorm, cnn, logistic, mlp
+from fairdp.training.models import ScoreModel
 
 
 class Lookup(nn.Module):

@@ -9,7 +9,8 @@ from fairdp.certification import count_decisions, release_certificate
 from fairdp.certify.registration import Registration
 from fairdp.data.grouped import GroupedData
 from fairdp.predictors import Predictor
-from fairdp.training.models import ScoreModel, logistic
+from fairdp.training.extractors import logistic
+from fairdp.training.models import ScoreModel
 from statistical import FALSE_ALARM, assert_plausible
 
 

@@ -161,8 +161,8 @@ def test_long_sums_stay_below_the_bound():
     from fairdp.accounting import PrivacyBudget
     from fairdp.config import TrainConfig
     from fairdp.methods import METHODS
+    from fairdp.training.extractors import logistic
     from fairdp.training.loop import Trainer, TrainingState
-    from fairdp.training.models import logistic
     from fairdp.training.recipe import make_plan
     from fairdp.training.update import FlatOptimizer
 

@@ -19,7 +19,8 @@ from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Progress
 from fairdp.metrics import decision_counts
 from fairdp.predictors import Predictor
-from fairdp.training.models import ScoreModel, logistic
+from fairdp.training.extractors import logistic
+from fairdp.training.models import ScoreModel
 from statistical import FALSE_ALARM, assert_plausible
 
 PARITY = {"certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}

@@ -13,7 +13,8 @@ from estimator_cases import fitted, people
 from fairdp import FairDPClassifier
 from fairdp.certify.record import certificate_record
 from fairdp.predictors import PREDICTORS, Predictor
-from fairdp.training.models import ScoreModel, logistic
+from fairdp.training.extractors import logistic
+from fairdp.training.models import ScoreModel
 from statistical import FALSE_ALARM, assert_binomial, assert_plausible
 
 KEY, OTHER_KEY = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"

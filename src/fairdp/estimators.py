@@ -51,7 +51,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     noise_allocation
         ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
     parity, max_gap
-        Target of ``raco_dp`` and ``dp_postprocess``: which rates should agree, ``"demographic_parity"``,
+        Target of ``fairdp_parity``, ``raco_dp``, ``dp_postprocess``: rates that should agree, ``"demographic_parity"``,
         ``"equal_opportunity"`` or ``"equalized_odds"``, and the difference that is aimed at (None: 0.03).
     fairness_weight
         Weight of the penalty of ``dp_fermi``.
@@ -120,7 +120,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: float | tuple[float, ...] | None = None,
         schedule: str = "piecewise",
         optimizer: str | None = None,
-        momentum: float = 0.0,
+        momentum: float | None = None,
         sgd_learning_rate: float = 0.005,
         n_members: int = 10,
         noise_allocation: str = "per_group",

@@ -24,10 +24,11 @@ from fairdp.data.grouped import GroupedData
 from fairdp.discrete import discrete_laplace
 from fairdp.keys import KEY_BYTES, RandBelow, derived_key, keyed_below
 from fairdp.methods import METHODS
+from fairdp.training.extractors import cnn, logistic, mlp
 from fairdp.training.functional import fair_functional_head
 from fairdp.training.group_models import train_group_models
 from fairdp.training.loop import TrainingState, train
-from fairdp.training.models import ExtractorBuilder, ScoreModel, cnn, logistic, mlp
+from fairdp.training.models import ExtractorBuilder, ScoreModel
 from fairdp.training.recipe import Plan, make_plan
 from fairdp.training.update import FlatOptimizer
 
@@ -110,7 +111,7 @@ def build_model(
         if module is not None:
             return ScoreModel(_built(module), shape)
         if config.kind == "logistic":
-            return ScoreModel(logistic(n_active=config.n_active), shape)
+            return ScoreModel(logistic(n_active=config.n_active, normalize=config.normalize_inputs), shape)
         activation, normalize = config.activation, config.normalize_embedding
         if config.kind == "mlp":
             n_features = int(np.prod(shape))

@@ -64,7 +64,7 @@ class RunSettings:
         if self.training["max_gap"] is not None and not method.takes_target:
             raise ValueError(
                 f"max_gap={self.training['max_gap']!r} is a target, which method={self.method!r} does not take; use "
-                "method='raco_dp' or 'dp_postprocess'."
+                "method='fairdp_parity', 'raco_dp' or 'dp_postprocess'."
             )
         if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
             raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")
@@ -89,6 +89,7 @@ class RunSettings:
             hidden=self.hidden,
             activation=self.activation or defaults_of(kind, self.method).activation,
             normalize_embedding=self.normalize_embedding,
+            normalize_inputs=kind == "logistic" and METHODS[self.method].averages,
             n_active=min(n_columns or math.prod(shape), math.prod(shape)) if METHODS[self.method].tables_only else 0,
         )
 

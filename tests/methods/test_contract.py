@@ -13,8 +13,9 @@ from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.training.companion import Companion
+from fairdp.training.extractors import mlp
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel, mlp
+from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Recipe, make_plan
 from fairdp.training.update import FlatOptimizer
 from statistical import assert_normal
@@ -207,7 +208,7 @@ def test_a_record_that_is_not_finite_contributes_nothing(name):
     clean, damaged = ([0, 1, 2], [0, 1, 2, 7])
     with_it, without = (trainer.clipped_sum(torch.tensor(batch), 1).total for batch in (damaged, clean))
     assert torch.allclose(with_it, without, atol=1e-6)
-    if trainer.plan.statistics_std and not trainer.companion.needs_norms:
+    if trainer.plan.statistics_std:
         sums = (trainer.bounded_statistics(torch.tensor(batch))[0].total for batch in (damaged, clean))
         assert torch.equal(*sums)
 

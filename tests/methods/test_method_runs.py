@@ -17,8 +17,9 @@ from fairdp.predictors import Predictor
 from fairdp.privacy import BY_LABEL
 from fairdp.tasks.fit import FitTask, run_fit
 from fairdp.tasks.records import Source
+from fairdp.training.extractors import BoundedInputs, mlp
 from fairdp.training.functional import bounded_inputs
-from fairdp.training.models import BoundedInputs, ParameterSmoothing, ScoreModel, mlp
+from fairdp.training.models import ParameterSmoothing, ScoreModel
 
 SMOOTH = ["fairsmooth", "dpsgd_smooth", "fairfm_smooth"]
 
@@ -261,7 +262,7 @@ class TestRefusals:
             ({"method": "dpsgd", "grouping": "attribute_and_label"}, r"is for method='dp_is_sgd' only"),
             ({"method": "raco_dp", "max_gap": 1.5}, r"max_gap must be in \[0, 1\], such as 0.03, got 1.5"),
             ({"method": "raco_dp", "max_gap": "x"}, r"max_gap must be in \[0, 1\], such as 0.03, got 'x'"),
-            ({"method": "fairdp", "max_gap": 0.01}, r"max_gap=0.01 is a target, .*use method='raco_dp'"),
+            ({"method": "fairdp", "max_gap": 0.01}, r"max_gap=0.01 is a target, .*use method='fairdp_parity'"),
             (
                 {"method": "dp_is_sgd", "max_sample_rate": 0.001},
                 r"fewer than one record of a group in a batch; use 0.0",

@@ -3,7 +3,8 @@ import torch
 from torch import Tensor, nn
 
 from fairdp.training.backprop import RecordByRecord, backprop_of
-from fairdp.training.models import ScoreModel, mlp
+from fairdp.training.extractors import mlp
+from fairdp.training.models import ScoreModel
 from score_models import MODELS, Lookup, assert_right, build, naive_gradients, norms_and_sum, records
 
 

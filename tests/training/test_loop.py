@@ -9,8 +9,9 @@ from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.metrics import area_under_roc
+from fairdp.training.extractors import mlp
 from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, TrainingState, train
-from fairdp.training.models import ScoreModel, mlp
+from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan, make_plan
 from fairdp.training.update import FlatOptimizer
 from score_models import naive_gradients

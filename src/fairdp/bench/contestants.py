@@ -14,8 +14,9 @@ from fairdp.accounting import PrivacyBudget, SampledGaussian
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
+from fairdp.training.extractors import cnn, mlp
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel, cnn, mlp
+from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan
 from fairdp.training.sampling import PoissonSampler
 from fairdp.training.update import FlatOptimizer

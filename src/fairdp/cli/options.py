@@ -59,7 +59,7 @@ def target_options(command: Command) -> Command:
             type=click.Choice(["demographic_parity", "equal_opportunity", "equalized_odds"]),
             default="demographic_parity",
             show_default=True,
-            help="Rates that should agree between the groups; raco_dp, dp_postprocess.",
+            help="Rates that should agree; fairdp_parity, raco_dp, dp_postprocess.",
         ),
         click.option(
             "--max-gap",

@@ -42,6 +42,8 @@ class Method:
         Whether the deployed model averages over noise on its parameters.
     takes_target
         Whether it aims at a gap that the user states.
+    averages
+        Whether the average of the iterates is deployed.
     post_processes
         Whether decisions are changed by group, from a noisy count of decisions about the training records.
     tables_only
@@ -55,6 +57,7 @@ class Method:
     smooths: bool = False
     post_processes: bool = False
     takes_target: bool = False
+    averages: bool = False
     tables_only: bool = False
 
     def histogram_epsilon(self, epsilon: float) -> float:
@@ -69,7 +72,7 @@ class Method:
     @property
     def has_iterates(self) -> bool:
         """Whether the deployed model exists, in an earlier form, while training goes on."""
-        return self.is_one_run and not self.post_processes
+        return self.is_one_run and not self.post_processes and not self.averages
 
     @property
     def unit(self) -> str:
@@ -126,6 +129,13 @@ METHODS: dict[str, Method] = {
     ),
     "raco_dp": Method(
         recipe=_with_companion("raco_dp"), takes_target=True, guarantee=_RECORD, paper="Yaghini et al., ICLR 2026"
+    ),
+    "fairdp_parity": Method(
+        recipe=_with_companion("fairdp_parity"),
+        takes_target=True,
+        averages=True,
+        guarantee=_RECORD,
+        paper="fairdp's own",
     ),
     "fairdp": Method(
         recipe=fairdp,

@@ -49,5 +49,11 @@ _ALL = (
         home="fairdp.studies.methods",
         function="methods_study",
     ),
+    Study(
+        name="parity",
+        shows="How well methods with a target hold it, and what it costs.",
+        home="fairdp.studies.parity",
+        function="parity_study",
+    ),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

@@ -22,6 +22,10 @@ class Seen:
     groups: Tensor
     norms: Tensor | None = None
 
+    def is_finite(self) -> Tensor:
+        """Which records have finite scores and gradients."""
+        return self.scores.isfinite() if self.norms is None else self.norms.isfinite()
+
 
 class Companion(Protocol):
     """Statistics that are released before the gradient, and what the method makes of them.
@@ -33,6 +37,8 @@ class Companion(Protocol):
     # What the statistics are, for the privacy statement.
     what: str = ""
     needs_norms: bool = False
+    # Whether statistics are of the averaged model's scores, not of the iterate's.
+    sees_average: bool = False
 
     @property
     def n_statistics(self) -> int:

@@ -72,6 +72,8 @@ class Trainer:
         self.companion = plan.recipe.companion
         if self.companion is not None and not state.memory:
             state.memory = self.companion.start()
+        if plan.recipe.averaging and "average" not in state.memory:
+            state.memory["average"] = state.model.params.clone()
         self.backprop: Backprop = backprop_of(state.model)
         self.draws_at_random = draws_at_random(state.model)
         if config.n_steps != plan.n_steps:
@@ -98,6 +100,15 @@ class Trainer:
         self._update(noisy, n_members)
         project_to_ball(state.model.heads, recipe.weight_bound)
         state.step += 1
+        if recipe.averaging:
+            self._average()
+
+    def _average(self) -> None:
+        """Move the average towards the iterate; after the last step it takes its place."""
+        params, average = self.state.model.params, self.state.memory["average"]
+        average.lerp_(params, 1 - self.plan.recipe.averaging)
+        if self.state.step == self.plan.n_steps:
+            params.copy_(average)
 
     def bounded_statistics(self, batch: Tensor) -> tuple[BoundedSum, list[LayerTerm] | None]:
         """Sum of what the batch adds to the companion's statistics; the gradients too, if they were needed and fit."""
@@ -106,7 +117,9 @@ class Trainer:
         parts = self._parts(batch)
         for part in parts:
             seen, kept = self._seen(part)
-            total += bounded_rows(self.companion.statistics(seen, self.state.memory)).double().sum(0)
+            rows = bounded_rows(self.companion.statistics(seen, self.state.memory))
+            # A record without a finite score contributes nothing, though what it would decide is a number.
+            total += torch.where(seen.is_finite()[:, None], rows, 0.0).double().sum(0)
         # One batch's gradients fit into memory; those of the last of several parts are not all.
         kept = kept if len(parts) == 1 else None
         return BoundedSum(total, np.ones(len(self.plan.recipe.group_sizes))), kept
@@ -161,8 +174,9 @@ class Trainer:
             terms, seen = self._terms(part, None, torch.empty(0))
             assert seen is not None
             return replace(seen, norms=gradient_norms(terms)), terms
-        head = self.state.model.heads[0]
-        scores = torch.addmv(head[-1], self.state.model.embed(self.X.index_select(0, part)), head[:-1])
+        with self._average_in_place():
+            head = self.state.model.heads[0]
+            scores = torch.addmv(head[-1], self.state.model.embed(self.X.index_select(0, part)), head[:-1])
         return Seen(scores, self.y.index_select(0, part), self.groups.index_select(0, part)), None
 
     def _terms(self, part: Tensor, heads: Tensor | None, further: Tensor) -> tuple[list[LayerTerm], Seen | None]:
@@ -182,6 +196,18 @@ class Trainer:
             assert seen is not None
             terms.append(ApartTerm(self.companion.further(seen, self.state.memory), further))
         return terms, seen
+
+    @contextmanager
+    def _average_in_place(self) -> Iterator[None]:
+        """Let the model be the average, for a companion that looks at it, and then the iterate again."""
+        if self.companion is None or not self.companion.sees_average:
+            yield
+            return
+        params = self.state.model.params
+        before = params.clone()
+        params.copy_(self.state.memory["average"])
+        yield
+        params.copy_(before)
 
     @contextmanager
     def _noisy_params(self) -> Iterator[None]:

@@ -55,6 +55,8 @@ class Recipe:
         What is released beside the gradient, and how it changes loss and clipping.
     parameter_noise
         Deviation of the noise on the parameters at which gradients are taken; zero for none.
+    averaging
+        Weight of the past in the average of the iterates that is deployed; zero deploys the last iterate.
     group_models
         Whether every group trains a model of its own, all of which are averaged at the end.
     """
@@ -68,6 +70,7 @@ class Recipe:
     n_members: int = 1
     companion: "Companion | None" = None
     parameter_noise: float = 0.0
+    averaging: float = 0.0
     group_models: bool = False
 
     def __post_init__(self) -> None:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fairdp.training.extractors import UnitNorm
 from fairdp.training.gradients import HeadTerm, LayerTerm, LinearTerm, ScoreGradient
 from fairdp.training.inspection import each_trained_once, sequence_of
-from fairdp.training.models import ScoreModel, UnitNorm
+from fairdp.training.models import ScoreModel
 
 _IN_PLACE = (nn.ReLU, nn.Tanh)
 

@@ -1,0 +1,98 @@
+"""The method that holds a gap without refusing everybody."""
+
+import numpy as np
+import pytest
+import torch
+
+from fairdp import FairDPClassifier, load_dataset
+from fairdp.config import TrainConfig
+from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
+from fairdp.metrics import decision_counts, fairness_metrics, group_rates
+from fairdp.training.companion import Seen
+
+CONFIG = TrainConfig(sample_rate=0.5, n_steps=10, clip_norm=1.0, learning_rates=(1.0,), max_gap=0.1)
+LABELLED = ["equal_opportunity", "equalized_odds"]
+
+
+def control_of(parity: str = "demographic_parity", sizes=(100.0, 300.0), **changes):
+    from dataclasses import replace
+
+    return METHODS["fairdp_parity"].recipe(replace(CONFIG, parity=parity, **changes), sizes).companion
+
+
+def test_rates_follow_from_the_released_sums():
+    """Of 50 and 150 expected records 30 % and 60 % are positive: ±1 adds up to −20 and 30."""
+    control = control_of()
+    memory = control.start()
+    control.learn(torch.tensor([-20.0, 30.0]), memory)
+    assert memory["rates"].numpy() / 0.2 == pytest.approx([0.3, 0.6])
+    # The group below is pulled up, the one above down, by as much in all.
+    assert memory["pulls"][0] < 0 < memory["pulls"][1]
+    assert float((memory["pulls"] * torch.tensor([0.25, 0.75])).sum()) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("parity", LABELLED)
+def test_sizes_of_cells_with_a_label_are_counted_beside(parity):
+    control = control_of(parity)
+    rows = control.statistics(
+        Seen(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0, 1, 1])), control.start()
+    )
+    assert rows.norm(dim=1).tolist() == pytest.approx([1.0, 1.0, 0.0 if parity == "equal_opportunity" else 1.0])
+    memory, cells = control.start(), len(rows.T) // 2
+    for _ in range(3):
+        control.learn(torch.cat([torch.zeros(cells), torch.full((cells,), 40.0 / 2**0.5)]), memory)
+    assert memory["shares"].numpy() == pytest.approx(np.full(cells, 0.2))
+
+
+def test_rates_within_the_band_pull_nobody():
+    control = control_of()
+    memory = control.start()
+    control.learn(torch.tensor([-20.0, -50.0]), memory)
+    assert memory["pulls"].abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("pull", [1.5, -1.5])
+def test_the_surrogate_is_a_logistic_loss_with_more_labels_of_one_kind(pull):
+    control, z = control_of(), torch.tensor([0.3, -2.0], requires_grad=True)
+    memory = control.start() | {"pulls": torch.tensor([pull, 0.0], dtype=torch.float64)}
+    labels = torch.tensor([1.0, 0.0])
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(z, labels, reduction="sum")
+    loss = loss + abs(pull) * torch.nn.functional.softplus(z if pull > 0 else -z).sum()
+    (expected,) = torch.autograd.grad(loss, z)
+    found = control.score_gradient(Seen(z.detach(), labels, torch.zeros(2, dtype=torch.long)), memory)
+    assert torch.allclose(found, expected)
+
+
+def test_the_average_of_the_iterates_is_deployed():
+    data = load_dataset("synthetic").train
+    model = FairDPClassifier(method="fairdp_parity", n_steps=30, certify_fraction=0.0, random_state=0)
+    model.fit_grouped(data)
+    assert METHODS["fairdp_parity"].recipe(CONFIG, (1.0, 1.0)).averaging == 0.95
+    last = FairDPClassifier(method="fairdp_parity", n_steps=30, certify_fraction=0.0, random_state=0)
+    assert torch.equal(last.fit_grouped(data).score_model_.params, model.score_model_.params)
+
+
+def gap_and_rate(model: FairDPClassifier, data: GroupedData, metric: str) -> tuple[float, float]:
+    decisions = (model.scores(data.X) >= 0).astype(int)
+    counts = decision_counts(data.y, decisions, data.groups, data.n_groups)
+    return float(fairness_metrics(counts)[metric]), float(group_rates(counts).positive.mean())
+
+
+@pytest.mark.parametrize(
+    ("parity", "metric"),
+    [
+        ("demographic_parity", "demographic_parity_difference"),
+        ("equal_opportunity", "equal_opportunity_difference"),
+        ("equalized_odds", "equalized_odds_difference"),
+    ],
+)
+def test_a_target_is_reached_without_collapse(parity, metric):
+    """On the synthetic population, which no constant was chosen on."""
+    train = load_dataset("synthetic").train
+    free = FairDPClassifier(method="fairdp_parity", max_gap=1.0, certify_fraction=0.0, random_state=0)
+    held = FairDPClassifier(method="fairdp_parity", parity=parity, max_gap=0.05, certify_fraction=0.0, random_state=0)
+    (wide, rate), (gap, held_rate) = (gap_and_rate(m.fit_grouped(train), train, metric) for m in (free, held))
+    assert wide > 0.1
+    assert gap <= 0.05 + 0.03
+    assert rate / 1.5 <= held_rate <= rate * 1.5
