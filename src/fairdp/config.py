@@ -21,7 +21,8 @@ class ModelConfig:
     """Which extractor stands before the linear head.
 
     A logistic model with ``n_active`` has bounded inputs, as if so many of them were not zero in a record; with
-    ``normalize_inputs`` all records have about the same norm, so that clipping treats them alike.
+    ``normalize_inputs`` all records have about the same norm, so that clipping treats them alike, and inputs that are
+    numbers (``numeric``, by position) are bent, so that a score need not rise or fall with them.
     """
 
     kind: str
@@ -30,6 +31,7 @@ class ModelConfig:
     normalize_embedding: bool = False
     n_active: int = 0
     normalize_inputs: bool = False
+    numeric: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.hidden, str) or not isinstance(self.hidden, Iterable):
@@ -38,7 +40,8 @@ class ModelConfig:
         _validate.one_of(("relu", "tanh"), activation=self.activation)
         for size in self.hidden:
             _validate.positive_integer(hidden=size)
-        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
+        for name in ("hidden", "numeric"):
+            object.__setattr__(self, name, tuple(int(value) for value in getattr(self, name)))
         if self.kind == "mlp" and not self.hidden:
             raise ValueError("hidden must name at least one layer size, got (). For none use model='logistic'.")
 

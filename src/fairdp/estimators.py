@@ -17,6 +17,7 @@ from fairdp import fitting
 from fairdp.artifacts import read_model, write_model
 from fairdp.certify.record import certificate_statement
 from fairdp.data.grouped import GroupedData
+from fairdp.data.schema import TableSchema
 from fairdp.labels import binary_codes
 from fairdp.runs import fit_run
 from fairdp.saving import fitted_attributes, restored, saved_form, storable
@@ -210,7 +211,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
             data,
             progress or fitting.Progress(),
             public_assumptions=public_assumptions,
-            n_columns=None if feature_schema is None else len(feature_schema.get("columns", ())) or None,
+            columns=None if feature_schema is None else TableSchema.from_dict(feature_schema).encoded,
         )
         self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
         self.model_config_, self.score_model_ = run.model_config, run.model

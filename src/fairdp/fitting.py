@@ -111,7 +111,7 @@ def build_model(
         if module is not None:
             return ScoreModel(_built(module), shape)
         if config.kind == "logistic":
-            return ScoreModel(logistic(n_active=config.n_active, normalize=config.normalize_inputs), shape)
+            return ScoreModel(logistic(config, shape), shape)
         activation, normalize = config.activation, config.normalize_embedding
         if config.kind == "mlp":
             n_features = int(np.prod(shape))

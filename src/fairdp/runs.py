@@ -8,6 +8,7 @@ from fairdp import fitting
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.checkpoint import Checkpoint
 from fairdp.config import ModelConfig, TrainConfig, check_groups
+from fairdp.data.columns import EncodedColumns
 from fairdp.data.grouped import GroupedData
 from fairdp.looks import Looks, check_certifiable
 from fairdp.methods import METHODS
@@ -39,7 +40,7 @@ def fit_run(
     progress: fitting.Progress,
     *,
     public_assumptions: tuple[str, ...] = (),
-    n_columns: int | None = None,
+    columns: EncodedColumns | None = None,
 ) -> FittedRun:
     """Train on one part of the records and certify on the other; every record is in one of them."""
     generators, resumed = _start(settings, progress)
@@ -49,7 +50,7 @@ def fit_run(
     sampled = not METHODS[settings.method].tables_only
     check_groups(parts.train.group_names, parts.sizes, settings.training["sample_rate"] if sampled else None)
     shape = data.X.shape[1:]
-    config, model_config = settings.train_config(shape, parts.sizes), settings.model_config(shape, n_columns)
+    config, model_config = settings.train_config(shape, parts.sizes), settings.model_config(shape, columns)
     histogram = settings.histogram_epsilon
     plan = fitting.plan_run(settings.method, config, settings.budget, parts.sizes, parts.counts_epsilon + histogram)
     privacy = privacy_spent(

@@ -78,7 +78,7 @@ def describe_model(config: ModelConfig, model: ScoreModel) -> dict[str, Any]:
 def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> tuple[ModelConfig, ScoreModel]:
     """The model of a saved folder; a module is code, so its builder must be given again."""
     described = saved.model["model"]
-    config = ModelConfig(**{**described, "hidden": tuple(described["hidden"])})
+    config = ModelConfig(**described)
     if config.kind == "custom" and module is None:
         raise ValueError("the model was trained with an own module; pass its builder as module=.")
     model = build_model(config, tuple(saved.model["shape"]), module, np.random.default_rng(0))

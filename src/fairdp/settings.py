@@ -18,6 +18,7 @@ from fairdp.config import (
     plain,
     train_config,
 )
+from fairdp.data.columns import EncodedColumns
 from fairdp.methods import METHODS
 from fairdp.predictors import Predictor
 from fairdp.training.models import ExtractorBuilder, ParameterSmoothing
@@ -81,16 +82,19 @@ class RunSettings:
         seed = int.from_bytes(generators.key("smoothing")[:8], "little")
         return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
 
-    def model_config(self, shape: tuple[int, ...], n_columns: int | None) -> ModelConfig:
-        """The network for records of this shape, of a table with so many columns before they were encoded."""
+    def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None) -> ModelConfig:
+        """The network for records of this shape; ``columns`` is what is public about those of a table."""
         kind = kind_of(self.model, self.module, shape, self.method)
+        normalizes = kind == "logistic" and METHODS[self.method].averages
+        n_active = math.prod(shape) if columns is None else min(columns.n_columns, math.prod(shape))
         return ModelConfig(
             kind=kind,
             hidden=self.hidden,
             activation=self.activation or defaults_of(kind, self.method).activation,
             normalize_embedding=self.normalize_embedding,
-            normalize_inputs=kind == "logistic" and METHODS[self.method].averages,
-            n_active=min(n_columns or math.prod(shape), math.prod(shape)) if METHODS[self.method].tables_only else 0,
+            normalize_inputs=normalizes,
+            numeric=columns.numeric if normalizes and columns is not None else (),
+            n_active=n_active if METHODS[self.method].tables_only else 0,
         )
 
     @classmethod

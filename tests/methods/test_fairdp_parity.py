@@ -10,6 +10,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.metrics import decision_counts, fairness_metrics, group_rates
 from fairdp.training.companion import Seen
+from fairdp.training.extractors import NormalizedInputs, keeps_records_apart
 
 CONFIG = TrainConfig(sample_rate=0.5, n_steps=10, clip_norm=1.0, learning_rates=(1.0,), max_gap=0.1)
 LABELLED = ["equal_opportunity", "equalized_odds"]
@@ -96,3 +97,31 @@ def test_a_target_is_reached_without_collapse(parity, metric):
     assert wide > 0.1
     assert gap <= 0.05 + 0.03
     assert rate / 1.5 <= held_rate <= rate * 1.5
+
+
+class TestInputs:
+    def test_all_records_have_about_the_same_norm(self):
+        X = torch.tensor([[0.1, 0.0], [30.0, 40.0]])
+        norms = NormalizedInputs(2, ())(X).norm(dim=1)
+        assert norms.tolist() == pytest.approx([0.1 / 1.01**0.5, 50 / 2501**0.5], rel=1e-5)
+
+    def test_a_number_becomes_hats_and_a_root(self):
+        """.3 lies half-way between the knots .2 and .4."""
+        found = NormalizedInputs(2, (1,))(torch.tensor([[1.0, 0.3]]))[0]
+        expected = torch.tensor([1.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.3**0.25])
+        assert torch.allclose(found, expected / (expected.square().sum() + 1).sqrt(), atol=1e-6)
+
+    def test_each_record_is_mapped_alone(self):
+        X = torch.rand(50, 4, generator=torch.Generator().manual_seed(0))
+        own = NormalizedInputs(4, (0, 2))
+        assert torch.equal(own(X)[:3], own(X[:3]))
+        assert keeps_records_apart(torch.nn.Sequential(torch.nn.Flatten(), own))
+
+    @pytest.mark.needs_data("adult")
+    def test_a_schema_says_which_inputs_are_numbers(self):
+        data = load_dataset("adult_full")
+        model = FairDPClassifier(method="fairdp_parity", n_steps=5, certify_fraction=0.0, random_state=0)
+        model.fit_grouped(data.train, feature_schema=data.schema.to_dict())
+        assert model.model_config_.numeric == (100, 101, 102, 103, 104)
+        # 100 categories, five numbers as seven functions each, and the bias.
+        assert len(model.score_model_.params) == 100 + 5 * 7 + 1

@@ -204,7 +204,10 @@ class TestFunctionalMechanism:
     def test_a_schema_says_how_many_inputs_matter(self):
         X, y, sex = people()
         data = GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
-        model = fitted(method="fairfm").fit_grouped(data, feature_schema={"columns": [{}, {}]})
+        columns = [{"type": "numeric", "name": name, "low": 0, "high": 1} for name in "ab"]
+        outcome = {"label": "y", "positive": "1", "negative": "0", "declared": True}
+        schema = {**outcome, "sensitive": [{"name": "sex", "groups": ["f", "m"]}], "columns": columns}
+        model = fitted(method="fairfm").fit_grouped(data, feature_schema=schema)
         assert model.model_config_.n_active == 2
         assert fitted(method="fairfm").model_config_.n_active == 3
 

@@ -3,7 +3,7 @@
 import datetime
 import itertools
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,6 +130,24 @@ class OtherThan:
 
 
 Column = Numeric | Categorical | Binned | OtherThan
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodedColumns:
+    """What is public about the inputs of a table: how many columns they come from, and which inputs are numbers."""
+
+    n_columns: int
+    numeric: tuple[int, ...]
+
+    @classmethod
+    def of(cls, columns: Sequence["Column"]) -> "EncodedColumns":
+        """The positions of the numbers among the inputs that these columns become."""
+        numeric, position = [], 0
+        for column in columns:
+            if isinstance(column, Numeric):
+                numeric.append(position)
+            position += len(column.feature_names)
+        return cls(n_columns=len(columns), numeric=tuple(numeric))
 
 
 def text_of(value: object) -> str:

@@ -17,6 +17,7 @@ from fairdp.data.columns import (
     Binned,
     Categorical,
     Column,
+    EncodedColumns,
     Numeric,
     OtherThan,
     category_codes,
@@ -95,6 +96,11 @@ class TableSchema:
     def group_names(self) -> tuple[str, ...]:
         """Name of each group: its values joined with ``&``; the last protected column changes fastest."""
         return tuple(" & ".join(values) for values in itertools.product(*self.groups))
+
+    @property
+    def encoded(self) -> EncodedColumns:
+        """What a model may know of the inputs."""
+        return EncodedColumns.of(self.columns)
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); no row depends on another."""

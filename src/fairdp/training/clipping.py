@@ -28,7 +28,14 @@ class BoundedSum:
 
 
 @torch.inference_mode()
-def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float | Tensor, total: Tensor) -> None:
+def clip_and_add(
+    terms: list[LayerTerm],
+    weights: Tensor,
+    *,
+    clip_norm: float | Tensor,
+    total: Tensor,
+    norms: Tensor | None = None,
+) -> None:
     r"""Add :math:`\sum_i c_i g_i` to ``total``, with :math:`c_i = w_i \min(1, C / \|g_i\|)`.
 
     Parameters
@@ -41,8 +48,10 @@ def clip_and_add(terms: list[LayerTerm], weights: Tensor, *, clip_norm: float | 
         Bound on the norm of a record's whole gradient, :math:`C`, or one for each record.
     total
         Flat sum over all parameters, changed in place.
+    norms
+        The norms of the gradients, where they are known already.
     """
-    norms = gradient_norms(terms)
+    norms = gradient_norms(terms) if norms is None else norms
     coefficients = (clip_norm * _MARGIN / norms).clamp_(max=1.0).mul_(weights)
     if not math.isfinite(norms.sum()):
         finite = norms.isfinite()
@@ -63,7 +72,14 @@ def gradient_norms(terms: list[LayerTerm]) -> Tensor:
     return squared.sqrt_()
 
 
-def bounded_rows(rows: Tensor) -> Tensor:
-    """Rows of norm at most one, whatever a method made of its records; one that is not finite becomes zero."""
-    norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return torch.where(norms.isfinite(), rows * (_MARGIN / norms.clamp(min=_MARGIN)), 0.0)
+def add_bounded_rows(rows: Tensor, counts: Tensor, total: Tensor) -> None:
+    """Add rows to ``total``, each scaled to norm at most one, whatever a method made of its records.
+
+    Rows of records that do not count, and rows that are not finite, add nothing.
+    """
+    norms = torch.linalg.vector_norm(rows, dim=1)
+    scales = (_MARGIN / norms.clamp(min=_MARGIN)).mul_(counts)
+    if not math.isfinite(norms.sum()):
+        finite = norms.isfinite()
+        rows, scales = rows.masked_fill(~finite[:, None], 0.0), scales.masked_fill(~finite, 0.0)
+    total += scales.double() @ rows.double()

@@ -5,6 +5,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fairdp.config import ModelConfig
+
+_N_HATS = 6
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -46,17 +50,33 @@ class BoundedInputs(nn.Module):
 
 
 class NormalizedInputs(nn.Module):
-    """x / √(‖x‖² + 1): records of about the same norm, none of which is lost to clipping; no constant is learnt."""
+    """x / √(‖x‖² + 1): records of about the same norm, none of which is lost to clipping; no constant is learnt.
+
+    Inputs that are numbers in [0, 1] are first replaced by six hat functions and their fourth root: a linear score of
+    these is any piecewise linear function of the number, and tells small values of a heavy tail apart.
+    """
+
+    def __init__(self, n_inputs: int, numeric: tuple[int, ...]) -> None:
+        super().__init__()
+        self.numeric = numeric
+        self.others = [position for position in range(n_inputs) if position not in numeric]
 
     def forward(self, records: Tensor) -> Tensor:
+        if self.numeric:
+            numbers = records[:, self.numeric]
+            hats = torch.relu(1 - (_N_HATS - 1) * (numbers[:, :, None] - torch.linspace(0, 1, _N_HATS)).abs())
+            roots = numbers.clamp(min=0.0).pow(0.25)
+            records = torch.cat([records[:, self.others], hats.flatten(1), roots], 1)
         return records / (records.square().sum(1, keepdim=True) + 1).sqrt()
 
 
-def logistic(*, n_active: int = 0, normalize: bool = False) -> nn.Module:
+def logistic(config: ModelConfig | None = None, shape: tuple[int, ...] = ()) -> nn.Module:
     """No trained extractor, but perhaps a public map of the features: the score is linear in them."""
-    if not n_active and not normalize:
+    if config is None or not (config.n_active or config.normalize_inputs):
         return nn.Flatten()
-    return nn.Sequential(nn.Flatten(), BoundedInputs(n_active) if n_active else NormalizedInputs())
+    n_inputs = math.prod(shape)
+    own = BoundedInputs(config.n_active) if config.n_active else NormalizedInputs(n_inputs, config.numeric)
+    return nn.Sequential(nn.Flatten(), own)
 
 
 def mlp(

@@ -11,7 +11,7 @@ from torch import Tensor
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.training.backprop import Backprop, backprop_of
-from fairdp.training.clipping import BoundedSum, bounded_rows, clip_and_add, gradient_norms
+from fairdp.training.clipping import BoundedSum, add_bounded_rows, clip_and_add, gradient_norms
 from fairdp.training.companion import Memory, Seen
 from fairdp.training.gradients import ApartTerm, LayerTerm
 from fairdp.training.inspection import draws_at_random
@@ -89,8 +89,10 @@ class Trainer:
         n_members = recipe.n_members if state.step == self.plan.n_steps - 1 else 1
         batch = torch.from_numpy(self.sampler.draw(state.sampling_rng))
         with self._own_coins(), self._noisy_params():
-            kept = self._release_statistics(batch)
-            bounded = self.clipped_sum(batch, n_members, kept)
+            # A batch that fits is scored once: its statistics are released on the way to its gradient.
+            one_pass = self._sees_scores and 0 < len(batch) <= self.config.max_physical_batch_size
+            kept = None if one_pass else self._release_statistics(batch)
+            bounded = self.clipped_sum(batch, n_members, kept, learning=one_pass)
         # Where clip norms differ, noise follows the largest over all groups, whoever is in the batch.
         noise_std = self.plan.noise_std * float(self._clip_factors().max())
         noisy = add_gaussian_noise(bounded, noise_std, accounted_multipliers=self.multipliers, rng=state.noise_rng)
@@ -117,14 +119,14 @@ class Trainer:
         parts = self._parts(batch)
         for part in parts:
             seen, kept = self._seen(part)
-            rows = bounded_rows(self.companion.statistics(seen, self.state.memory))
-            # A record without a finite score contributes nothing, though what it would decide is a number.
-            total += torch.where(seen.is_finite()[:, None], rows, 0.0).double().sum(0)
+            self._add_statistics(seen, total)
         # One batch's gradients fit into memory; those of the last of several parts are not all.
         kept = kept if len(parts) == 1 else None
-        return BoundedSum(total, np.ones(len(self.plan.recipe.group_sizes))), kept
+        return self._statistics(total), kept
 
-    def clipped_sum(self, batch: Tensor, n_members: int, kept: list[LayerTerm] | None = None) -> BoundedSum:
+    def clipped_sum(
+        self, batch: Tensor, n_members: int, kept: list[LayerTerm] | None = None, *, learning: bool = False
+    ) -> BoundedSum:
         """Sum of the batch's weighted, clipped gradients; with several members each record goes to a random head.
 
         The indices are drawn independently of the data, so removing a record moves no other one to another head.
@@ -140,7 +142,8 @@ class Trainer:
         factors = self._clip_factors()
         for part, heads in zip(self._parts(batch), self._parts(batch if members is None else members), strict=True):
             subtotal = torch.zeros(n_params + n_further)
-            terms = kept or self._terms(part, None if members is None else heads, subtotal[n_params:])[0]
+            own_heads = None if members is None else heads
+            terms = kept or self._terms(part, own_heads, subtotal[n_params:], learning=learning)[0]
             own = factors if len(factors) == 1 else factors.index_select(0, self.groups.index_select(0, part))
             weights = self.weights.index_select(0, part)
             clip_and_add(terms, weights, clip_norm=recipe.clip_norm * own, total=subtotal[:n_params])
@@ -160,12 +163,31 @@ class Trainer:
         if self.companion is None or not self.companion.n_statistics:
             return None
         bounded, kept = self.bounded_statistics(batch)
+        self._learn(bounded)
+        return kept
+
+    @property
+    def _sees_scores(self) -> bool:
+        """Whether the companion's statistics are of the scores that the gradient is made from."""
+        own = self.companion
+        return own is not None and bool(own.n_statistics) and not own.needs_norms and not own.sees_average
+
+    def _learn(self, bounded: BoundedSum) -> None:
+        """Tell the companion its statistics, with their noise."""
+        assert self.companion is not None
         accounted = np.full(len(self.multipliers), self.plan.statistics_std)
         noisy = add_gaussian_noise(
             bounded, self.plan.statistics_std, accounted_multipliers=accounted, rng=self.state.noise_rng
         )
         self.companion.learn(noisy, self.state.memory)
-        return kept
+
+    def _add_statistics(self, seen: Seen, total: Tensor) -> None:
+        assert self.companion is not None
+        # A record without a finite score contributes nothing, though what it would decide is a number.
+        add_bounded_rows(self.companion.statistics(seen, self.state.memory), seen.is_finite(), total)
+
+    def _statistics(self, total: Tensor) -> BoundedSum:
+        return BoundedSum(total, np.ones(len(self.plan.recipe.group_sizes)))
 
     def _seen(self, part: Tensor) -> tuple[Seen, list[LayerTerm] | None]:
         """Records as the companion sees them before the gradient is made; with norms, their gradients too."""
@@ -179,7 +201,9 @@ class Trainer:
             scores = torch.addmv(head[-1], self.state.model.embed(self.X.index_select(0, part)), head[:-1])
         return Seen(scores, self.y.index_select(0, part), self.groups.index_select(0, part)), None
 
-    def _terms(self, part: Tensor, heads: Tensor | None, further: Tensor) -> tuple[list[LayerTerm], Seen | None]:
+    def _terms(
+        self, part: Tensor, heads: Tensor | None, further: Tensor, *, learning: bool = False
+    ) -> tuple[list[LayerTerm], Seen | None]:
         """Gradients of some records, with what the companion wants clipped together with them, and what it saw."""
         labels, seen = self.y.index_select(0, part), None
 
@@ -188,6 +212,10 @@ class Trainer:
             if self.companion is None:
                 return torch.sigmoid(scores).sub_(labels)
             seen = Seen(scores, labels, self.groups.index_select(0, part))
+            if learning:
+                total = torch.zeros(self.companion.n_statistics, dtype=torch.float64)
+                self._add_statistics(seen, total)
+                self._learn(self._statistics(total))
             return self.companion.score_gradient(seen, self.state.memory)
 
         terms = self.backprop(self.X.index_select(0, part), score_gradient, heads)

@@ -7,6 +7,7 @@ second time; only the pure bounds are shared with the code that made the certifi
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 from safetensors.numpy import load
 
@@ -16,9 +17,12 @@ from fairdp.certify.certificate import FRESH, HELD_OUT, SIZES, certificate_from
 from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
 from fairdp.certify.gaussian import input_agnostic_bound
 from fairdp.certify.record import certificate_record
+from fairdp.data.schema import TableSchema
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE
 from fairdp.methods import METHODS
+from fairdp.saving import restored
+from fairdp.settings import RunSettings
 from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
@@ -107,8 +111,8 @@ def _registration(model: Record, certificate: Record) -> Check:
     if model["smoothing"] is not None:
         drawn = (model["smoothing"]["deviation"], model["smoothing"]["n_draws"])
         wrong += [] if drawn == (chosen["parameter_noise"], chosen["n_draws"]) else ["smoothing"]
-    if method.tables_only and model["model"]["n_active"] != _n_active(model):
-        wrong.append("n_active")
+    if not _is_planned(model):
+        wrong.append("model")
     if certificate["about"]["records"] == HELD_OUT:
         metrics = chosen["certify_metrics"] or list(_RATES)
         fixed = {
@@ -125,10 +129,15 @@ def _registration(model: Record, certificate: Record) -> Check:
     return Check("registration", not wrong, f"{found}.")
 
 
-def _n_active(model: Record) -> int:
-    """The public bound on the inputs of the functional mechanism: columns before they were encoded, at most all."""
-    n_inputs, schema = math.prod(model["shape"]), model["feature_schema"] or {}
-    return min(len(schema.get("columns", ())) or n_inputs, n_inputs)
+def _is_planned(model: Record) -> bool:
+    """Whether the network, with its public maps of the inputs, is the one that settings and schema make."""
+    if model["model"]["kind"] == "custom":
+        return True
+    settings = RunSettings.of(**restored(model["parameters"]), module=None, random_state=None)
+    schema = model["feature_schema"]
+    columns = None if schema is None else TableSchema.from_dict(schema).encoded
+    planned = asdict(settings.model_config(tuple(model["shape"]), columns))
+    return same(model["model"], json.loads(json_bytes(planned)))
 
 
 def _levels(certificate: Record) -> Check:
