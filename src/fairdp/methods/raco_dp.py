@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,15 +63,17 @@ class RateConstraints(Companion):
         return rows[:, :-1].flatten(1)
 
     def learn(self, noisy: Tensor, memory: Memory) -> None:
-        histogram = noisy.view(-1, 2)
-        rates = (histogram[:, 1] / histogram.sum(1)).nan_to_num(nan=0.5).clamp(0, 1)
+        # In NumPy, which is faster than torch with a handful of numbers.
+        histogram = noisy.numpy().reshape(-1, 2)
+        counted = histogram.sum(1)
+        rates = np.divide(histogram[:, 1], counted, out=np.full_like(counted, 0.5), where=counted != 0).clip(0, 1)
         excess = rates[:, None] - rates[None, :] - self.max_gap
-        raised = (memory["multipliers"] + self.dual_rate * excess).clamp(0, _LARGEST_MULTIPLIER)
-        memory["multipliers"] = raised * peers(self.parity, len(self.group_sizes))
-        memory["counted"] = memory["counted"] + histogram.sum(1)
+        raised = (memory["multipliers"].numpy() + self.dual_rate * excess).clip(0, _LARGEST_MULTIPLIER)
+        multipliers = raised * peers(self.parity, len(self.group_sizes)).numpy()
+        memory["multipliers"] = torch.from_numpy(multipliers.astype(np.float32))
+        memory["counted"] = memory["counted"] + torch.from_numpy(counted)
         memory["n_steps"] = memory["n_steps"] + 1
-        pulls = memory["multipliers"].sum(1) - memory["multipliers"].sum(0)
-        memory["pulls"] = pulls / self._shares(memory)
+        memory["pulls"] = torch.from_numpy(multipliers.sum(1) - multipliers.sum(0)).float() / self._shares(memory)
 
     def _shares(self, memory: Memory) -> Tensor:
         """Part of all records that is in each cell: public for groups, from the histograms so far for labels."""

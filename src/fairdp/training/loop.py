@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -51,6 +52,13 @@ def train(state: TrainingState, data: GroupedData, plan: Plan, config: TrainConf
         trainer.step()
         if observe(state):
             return
+
+
+class Kept(NamedTuple):
+    """Gradients of a whole batch that were needed before they are summed, with their norms."""
+
+    terms: list[LayerTerm]
+    norms: Tensor
 
 
 class Trainer:
@@ -112,7 +120,7 @@ class Trainer:
         if self.state.step == self.plan.n_steps:
             params.copy_(average)
 
-    def bounded_statistics(self, batch: Tensor) -> tuple[BoundedSum, list[LayerTerm] | None]:
+    def bounded_statistics(self, batch: Tensor) -> tuple[BoundedSum, Kept | None]:
         """Sum of what the batch adds to the companion's statistics; the gradients too, if they were needed and fit."""
         assert self.companion is not None
         total, kept = torch.zeros(self.companion.n_statistics, dtype=torch.float64), None
@@ -125,7 +133,7 @@ class Trainer:
         return self._statistics(total), kept
 
     def clipped_sum(
-        self, batch: Tensor, n_members: int, kept: list[LayerTerm] | None = None, *, learning: bool = False
+        self, batch: Tensor, n_members: int, kept: Kept | None = None, *, learning: bool = False
     ) -> BoundedSum:
         """Sum of the batch's weighted, clipped gradients; with several members each record goes to a random head.
 
@@ -143,10 +151,16 @@ class Trainer:
         for part, heads in zip(self._parts(batch), self._parts(batch if members is None else members), strict=True):
             subtotal = torch.zeros(n_params + n_further)
             own_heads = None if members is None else heads
-            terms = kept or self._terms(part, own_heads, subtotal[n_params:], learning=learning)[0]
+            terms = kept.terms if kept else self._terms(part, own_heads, subtotal[n_params:], learning=learning)[0]
             own = factors if len(factors) == 1 else factors.index_select(0, self.groups.index_select(0, part))
             weights = self.weights.index_select(0, part)
-            clip_and_add(terms, weights, clip_norm=recipe.clip_norm * own, total=subtotal[:n_params])
+            clip_and_add(
+                terms,
+                weights,
+                clip_norm=recipe.clip_norm * own,
+                total=subtotal[:n_params],
+                norms=kept.norms if kept else None,
+            )
             total += subtotal
         return BoundedSum(total, recipe.sensitivities * factors.numpy())
 
@@ -158,7 +172,7 @@ class Trainer:
         factors = None if self.companion is None else self.companion.clip_factors(self.state.memory)
         return _ONE if factors is None else factors
 
-    def _release_statistics(self, batch: Tensor) -> list[LayerTerm] | None:
+    def _release_statistics(self, batch: Tensor) -> Kept | None:
         """Let the companion learn what it wants to know; returns the gradients, if they are at hand already."""
         if self.companion is None or not self.companion.n_statistics:
             return None
@@ -189,13 +203,14 @@ class Trainer:
     def _statistics(self, total: Tensor) -> BoundedSum:
         return BoundedSum(total, np.ones(len(self.plan.recipe.group_sizes)))
 
-    def _seen(self, part: Tensor) -> tuple[Seen, list[LayerTerm] | None]:
+    def _seen(self, part: Tensor) -> tuple[Seen, Kept | None]:
         """Records as the companion sees them before the gradient is made; with norms, their gradients too."""
         assert self.companion is not None
         if self.companion.needs_norms:
             terms, seen = self._terms(part, None, torch.empty(0))
             assert seen is not None
-            return replace(seen, norms=gradient_norms(terms)), terms
+            norms = gradient_norms(terms)
+            return replace(seen, norms=norms), Kept(terms, norms)
         with self._average_in_place():
             head = self.state.model.heads[0]
             scores = torch.addmv(head[-1], self.state.model.embed(self.X.index_select(0, part)), head[:-1])
