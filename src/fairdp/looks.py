@@ -67,7 +67,7 @@ class Looks:
 
     def result(self) -> tuple[Predictor, Certificate | NotCertified]:
         """The rule to deploy and its certificate, diluted to the target if one was set."""
-        reason = self.settings.reason_for_no_certificate(self.parts.train.n_groups)
+        reason = self.settings.reason_for_no_certificate(self.parts.held_out.n_groups)
         if reason:
             return self.predictor, NotCertified(reason)
         registration, target = self.settings.certification.registration, self.settings.certification.target_tau

@@ -245,6 +245,12 @@ class TestCertificates:
         moved = [abs(plain[held_out.groups == g].sum() - chances[held_out.groups == g].sum()) for g in (0, 1)]
         assert max(moved) > 20
 
+    def test_one_group_sampled_by_label_is_still_one_group(self):
+        """Two cells to sample, but no gap to bound."""
+        model = fitted(method="dp_is_sgd", grouping="attribute_and_label", sex=("all",) * 600, **CERTIFIED)
+        assert model.certificate_.reason == "there is only one group, hence no gap to bound"
+        assert model.n_certify_ == 0
+
     def test_records_of_a_label_spend_no_more_than_its_rarer_sampled_ones(self):
         spent = fitted(method="dp_is_sgd", grouping="attribute_and_label", **CERTIFIED).privacy_
         for group, epsilon in spent.certify_epsilons.items():
