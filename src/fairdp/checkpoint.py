@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.files import write_file
+from fairdp.files import described_tensors, write_file
 from fairdp.training.inspection import public_probe
 from fairdp.training.loop import TrainingState
 from fairdp.training.models import ScoreModel
@@ -128,9 +128,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if not path.exists():
         raise ValueError(f"checkpoint {str(path)!r} does not exist; leave out --resume to start a new run.")
     try:
-        with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["fairdp"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        about, tensors = described_tensors(path, framework="pt")
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
         raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run anew.") from error
     if about["format"] != FORMAT:

@@ -91,3 +91,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def described_tensors(path: Path, *, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file of tensors says of itself, and the tensors, of NumPy ("np") or torch ("pt")."""
+    # On use: commands that read no tensors should not wait for it.
+    from safetensors import safe_open
+
+    with safe_open(path, framework=framework) as file:
+        names = file.keys()
+        return json.loads(file.metadata()["fairdp"]), {name: file.get_tensor(name) for name in names}

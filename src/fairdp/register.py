@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from fairdp.data.grouped import GroupedData
-from fairdp.files import write_file
+from fairdp.files import described_tensors, write_file
 
 FORMAT = 1
 # The use that training makes of records.
@@ -135,9 +135,7 @@ def read_register(path: Path) -> Register | None:
     if not path.exists():
         return None
     try:
-        with safe_open(path, framework="np") as file:
-            about = json.loads(file.metadata()["fairdp"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        about, tensors = described_tensors(path, framework="np")
         version = about["format"]
         register = _checked(about, tensors) if version == FORMAT else None
     except OSError as error:

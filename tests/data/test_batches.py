@@ -106,8 +106,10 @@ def pairs_of_outcomes(whole: pd.DataFrame, batches: list[pd.DataFrame]):
     """What the whole and what its batches are encoded to, for every kind of column."""
     for column in encoders(whole["x"].dropna()):
         schema = schema_with(column)
-        parts = lambda schema=schema: np.vstack([schema.encode(batch) for batch in batches])  # noqa: E731
-        yield outcome(lambda schema=schema: schema.encode(whole)), outcome(parts)
+        yield (
+            outcome(lambda schema=schema: schema.encode(whole)),
+            outcome(lambda schema=schema: np.vstack([schema.encode(batch) for batch in batches])),
+        )
 
 
 @pytest.mark.parametrize("halves", HALVES.values(), ids=HALVES.keys())

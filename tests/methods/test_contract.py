@@ -143,14 +143,16 @@ class Loud(Companion):
         return 100.0 * torch.nn.functional.one_hot(seen.groups, 3).float()
 
 
+def dpsgd_with(companion: Companion):
+    return lambda config, sizes: replace(METHODS["dpsgd"].recipe(config, sizes), companion=companion)
+
+
 def test_that_check_notices_a_loss_that_couples_records():
-    recipe_of = lambda config, sizes: replace(METHODS["dpsgd"].recipe(config, sizes), companion=Coupled())  # noqa: E731
-    assert max(moves_along_a_run(recipe_of)) > 1.2
+    assert max(moves_along_a_run(dpsgd_with(Coupled()))) > 1.2
 
 
 def test_statistics_are_bounded_whatever_a_method_makes_of_its_records():
-    recipe_of = lambda config, sizes: replace(METHODS["dpsgd"].recipe(config, sizes), companion=Loud())  # noqa: E731
-    assert max(moves_along_a_run(recipe_of)) <= 1.0
+    assert max(moves_along_a_run(dpsgd_with(Loud()))) <= 1.0
 
 
 class Spy:

@@ -1,5 +1,7 @@
 """Guess input columns from a table; what is guessed counts as public, so every guess leaves a note."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -45,9 +47,9 @@ def distinct_values(values: pd.Series) -> list[object]:
         raise ValueError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
 
 
-def _sorted(values: list[object]) -> list[object]:
+def _sorted(values: list[Any]) -> list[Any]:
     try:
-        return sorted(values)  # type: ignore[type-var]
+        return sorted(values)
     except TypeError:
         return sorted(values, key=text_of)
 

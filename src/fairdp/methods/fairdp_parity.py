@@ -42,8 +42,12 @@ class ParityControl(Companion):
     group_sizes: tuple[float, ...]
     n_steps: int
     share: float = 0.06
-    what: str = "the decisions of the averaged model, counted for each group"
     sees_average: bool = True
+
+    @property
+    def what(self) -> str:
+        by = "group and label, with their sizes" if self._counts_cells else "group"
+        return f"the decisions of the averaged model, counted for each {by}"
 
     @property
     def n_statistics(self) -> int:

@@ -36,7 +36,11 @@ class RateConstraints(Companion):
     group_sizes: tuple[float, ...]
     dual_rate: float
     share: float = 0.06
-    what: str = "a histogram of soft predictions for each group"
+
+    @property
+    def what(self) -> str:
+        by = "group" if self.parity == "demographic_parity" else "group and label"
+        return f"a histogram of soft predictions for each {by}"
 
     @property
     def n_statistics(self) -> int:

@@ -34,11 +34,14 @@ class Companion(Protocol):
     accounted as one. A method states only how a record contributes; noise is added where all noise is added.
     """
 
-    # What the statistics are, for the privacy statement.
-    what: str = ""
     needs_norms: bool = False
     # Whether statistics are of the averaged model's scores, not of the iterate's.
     sees_average: bool = False
+
+    @property
+    def what(self) -> str:
+        """What the statistics are, for the privacy statement."""
+        return ""
 
     @property
     def n_statistics(self) -> int:
