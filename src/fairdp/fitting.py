@@ -24,7 +24,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.discrete import discrete_laplace
 from fairdp.keys import KEY_BYTES, RandBelow, derived_key, keyed_below
 from fairdp.methods import METHODS
-from fairdp.training.extractors import cnn, logistic, mlp
+from fairdp.training.extractors import BoundedInputs, cnn, logistic, mlp
 from fairdp.training.functional import fair_functional_head
 from fairdp.training.group_models import train_group_models
 from fairdp.training.loop import TrainingState, train
@@ -150,7 +150,6 @@ def run(
     held_out: GroupedData | None = None,
     fixed: object = None,
     look: Callable[[int], bool] = lambda step: False,
-    n_active: int | None = None,
 ) -> dict[str, Any]:
     """Train the model in place, from its start or from a checkpoint, until the end or until a look says enough.
 
@@ -158,7 +157,7 @@ def run(
     there is to say of the training besides.
     """
     if plan.recipe.noise_allocation == "laplace":
-        return _solve(model, data, plan, generators, n_active)
+        return _solve(model, data, plan, generators)
     kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
     parts = [data] if held_out is None else [data, held_out]
@@ -187,9 +186,7 @@ def run(
     return notes
 
 
-def _solve(
-    model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators, n_active: int | None
-) -> dict[str, Any]:
+def _solve(model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators) -> dict[str, Any]:
     """The functional mechanism in place of steps."""
     # From what is accounted, so that no other noise can be added; and other records meet other noise.
     multiplier = plan.mechanisms[0].noise_multiplier
@@ -199,7 +196,7 @@ def _solve(
         data,
         epsilon=epsilon,
         rand_below=generators.below(f"functional mechanism on {digest.hexdigest()} at {epsilon}"),
-        n_active=n_active,
+        n_active=next(layer.n_active for layer in model.extractor.modules() if isinstance(layer, BoundedInputs)),
     )
     model.replace_params(torch.from_numpy(np.append(weights, bias)).float())
     return {}

@@ -101,7 +101,6 @@ def _trained(
         held_out=looks.parts.held_out,
         fixed=(settings.method, settings.certification, settings.predictor),
         look=looks.enough,
-        n_active=model_config.n_active,
     )
     if METHODS[settings.method].post_processes:
         looks.post_process(settings.histogram_epsilon, config)

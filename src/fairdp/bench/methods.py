@@ -29,8 +29,7 @@ def _training(name: str, task: Task, data: GroupedData, n_steps: int) -> Callabl
     def train() -> object:
         generators = fitting.Generators.of(0)
         model = fitting.build_model(kind, task.shape, None, generators.start)
-        n_active = kind.n_active if linear else None
-        return fitting.run(model, data, plan, config, generators, fitting.Progress(), None, n_active=n_active)
+        return fitting.run(model, data, plan, config, generators, fitting.Progress(), None)
 
     return train
 

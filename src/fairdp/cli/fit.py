@@ -106,8 +106,7 @@ def fit(
 
     Exit code 1: trained, but the certificate misses --require-tau.
     """
-    continues = parameters["method"] not in ("fairsmooth", "fairfm", "fairfm_smooth")
-    with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, continues=continues):
+    with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
         from fairdp.reporting import print_fit
         from fairdp.tasks.fit import FitTask, run_fit
         from fairdp.tasks.records import Source

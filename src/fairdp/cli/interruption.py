@@ -6,9 +6,7 @@ from pathlib import Path
 
 
 @contextmanager
-def saying_what_is_kept(
-    *, out: Path | None, checkpoint: Path | None, resume: bool, continues: bool = True
-) -> Iterator[None]:
+def saying_what_is_kept(*, out: Path | None, checkpoint: Path | None, resume: bool, method: str) -> Iterator[None]:
     """Let an interruption say which of the files of a run were written since it began, and how to go on if one can."""
     model, state = _version(out), _version(checkpoint)
     try:
@@ -19,6 +17,10 @@ def saying_what_is_kept(
         elif _version(checkpoint) not in (None, None if resume else state):
             kept = f"the run is kept in {str(checkpoint)!r}: give the same command with --resume to continue it"
         else:
+            # On use: the names of the methods are needed by nobody who is not interrupted.
+            from fairdp.methods import METHODS
+
+            continues = method in METHODS and METHODS[method].is_one_run
             remedy = "" if checkpoint or not continues else "; with --checkpoint FILE a run can be continued"
             kept = f"nothing was written{remedy}"
         raise KeyboardInterrupt(f"interrupted: {kept}.") from None

@@ -46,6 +46,8 @@ class Method:
         Whether the average of the iterates is deployed.
     post_processes
         Whether decisions are changed by group, from a noisy count of decisions about the training records.
+    is_one_run
+        Whether a single run of steps trains it, which can be continued from a checkpoint.
     tables_only
         Whether it is a linear model on the features, which images are too many of.
     """
@@ -59,15 +61,11 @@ class Method:
     takes_target: bool = False
     averages: bool = False
     tables_only: bool = False
+    is_one_run: bool = True
 
     def histogram_epsilon(self, epsilon: float) -> float:
         """Pure ε, out of the budget, for the count of decisions that they are changed by."""
         return _HISTOGRAM_SHARE * epsilon if self.post_processes and math.isfinite(epsilon) else 0.0
-
-    @property
-    def is_one_run(self) -> bool:
-        """Whether a single run of steps trains it, which can be continued from a checkpoint."""
-        return not self.tables_only and self.recipe is not fairsmooth
 
     @property
     def has_iterates(self) -> bool:
@@ -95,6 +93,7 @@ METHODS: dict[str, Method] = {
     "fairsmooth": Method(
         recipe=fairsmooth,
         private=False,
+        is_one_run=False,
         smooths=True,
         guarantee="none: not private",
         paper="Jin, Zhang, Zhou, Wu, ICML 2022",
@@ -105,6 +104,7 @@ METHODS: dict[str, Method] = {
     "fairfm": Method(
         recipe=fairfm,
         tables_only=True,
+        is_one_run=False,
         guarantee="pure ε-DP per record",
         paper="Zhang et al., VLDB 2012; Ding et al., AAAI 2020",
     ),
@@ -112,6 +112,7 @@ METHODS: dict[str, Method] = {
         recipe=fairfm,
         smooths=True,
         tables_only=True,
+        is_one_run=False,
         guarantee="pure ε-DP per record",
         paper="fairfm, smoothed as by Jin et al., ICML 2022",
     ),
