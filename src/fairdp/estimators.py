@@ -1,6 +1,5 @@
 """The scikit-learn classifier: one estimator for every method."""
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,17 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairdp import fitting
 from fairdp.artifacts import read_model, write_model
 from fairdp.certify.record import certificate_statement
+from fairdp.data.arrays import grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
-from fairdp.labels import binary_codes
 from fairdp.runs import fit_run
-from fairdp.saving import fitted_attributes, restored, saved_form, storable
-from fairdp.sensitive import codes_of, groups_of
+from fairdp.saving import loaded_form, saved_form, storable
+from fairdp.sensitive import codes_of
 from fairdp.settings import RunSettings
 from fairdp.training.models import ExtractorBuilder
 
@@ -181,12 +180,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features
             Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
         """
-        records, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True)
-        classes, codes = binary_codes(labels)
-        groups, names = groups_of(sensitive_features, len(codes))
-        if sensitive_features is None:
-            warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=2)
-        self.fit_grouped(GroupedData(records, codes, groups, names))
+        data, classes = grouped_arrays(self, X, y, sensitive_features)
+        self.fit_grouped(data)
         self.classes_ = classes
         return self
 
@@ -205,9 +200,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         # A run that fails leaves no model: never an old statement beside new parameters.
         for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
             self.__dict__.pop(name, None)
-        settings = RunSettings.of(**self.get_params(deep=False))
         run = fit_run(
-            settings,
+            RunSettings.of(**self.get_params(deep=False)),
             data,
             progress or fitting.Progress(),
             public_assumptions=public_assumptions,
@@ -230,12 +224,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
 
     def _records(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self)
-        records = validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False)
-        if records.shape[1:] != self.score_model_.shape:
-            raise ValueError(
-                f"X has records of shape {records.shape[1:]}, but the model was fitted on {self.score_model_.shape}."
-            )
-        return records
+        return records_of(self, X, shape=self.score_model_.shape)
 
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of records that are already encoded."""
@@ -288,11 +277,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> "FairDPClassifier":
         """Read a saved model; one trained with an own module needs that module's builder again."""
-        saved = read_model(Path(folder))
-        estimator = cls(**{**restored(saved.model["parameters"]), "module": module})
-        for name, value in fitted_attributes(saved, module).items():
-            setattr(estimator, name, value)
-        return estimator
+        return loaded_form(cls, read_model(Path(folder)), module)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

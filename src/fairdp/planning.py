@@ -79,13 +79,29 @@ def plan_report(
     certificate = certificate or CertificatePlan()
     certifiable = len(group_sizes) > 1 and SMALLEST_EPSILON <= epsilon < math.inf and certificate.fraction > 0
     held_out = certificate.fraction if certifiable else 0.0
+    config, plan, spent = _planned_run(method, budget, group_sizes, held_out, training)
+    return {
+        "method": method,
+        "group_sizes": list(group_sizes),
+        "expected_batch_sizes": plan.recipe.expected_batch_sizes.tolist(),
+        "sensitivities": plan.recipe.sensitivities.tolist(),
+        "privacy": spent.to_dict(),
+        "certificate": _widths(certificate, group_sizes, spent) if certifiable else None,
+        "paper": _paper_bounds(plan, config),
+        "utility_ceiling": _utility_ceiling(certificate),
+    }
+
+
+def _planned_run(
+    method: str, budget: PrivacyBudget, group_sizes: tuple[int, ...], held_out: float, training: dict[str, Any]
+) -> tuple[TrainConfig, Plan, PrivacySpent]:
+    """The run on what is left of the groups when this share is held out, and what it spends."""
     sizes = tuple((1 - held_out) * size for size in group_sizes)
     names = tuple(f"group {index}" for index in range(len(group_sizes)))
     check_groups(names, sizes, training["sample_rate"])
     config = train_config(METHOD_MODELS.get(method, "mlp"), method, min(sizes), learning_rate=None, **training)
-    recipe = METHODS[method].recipe(config, sizes)
-    histogram = METHODS[method].histogram_epsilon(epsilon)
-    plan = make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=histogram)
+    histogram = METHODS[method].histogram_epsilon(budget.epsilon)
+    plan = make_plan(METHODS[method].recipe(config, sizes), budget, n_steps=config.n_steps, counts_epsilon=histogram)
     spent = privacy_spent(
         plan,
         names,
@@ -94,21 +110,7 @@ def plan_report(
         certify_fraction=held_out,
         histogram_epsilon=histogram,
     )
-    return {
-        "method": method,
-        "group_sizes": list(group_sizes),
-        "expected_batch_sizes": recipe.expected_batch_sizes.tolist(),
-        "sensitivities": recipe.sensitivities.tolist(),
-        "privacy": spent.to_dict(),
-        "certificate": _widths(certificate, group_sizes, spent) if certifiable else None,
-        "paper": _paper_bounds(plan, config),
-        "utility_ceiling": {
-            "input_agnostic_tau": certificate.input_agnostic_tau,
-            "accuracy": utility_ceiling(
-                min(certificate.label_rate, 1 - certificate.label_rate), tau=certificate.input_agnostic_tau
-            ),
-        },
-    }
+    return config, plan, spent
 
 
 def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> dict[str, Any]:
@@ -130,6 +132,15 @@ def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacyS
         "expected_widths": expected_widths(certify_fraction=plan.fraction, **settings),
         "target_width": plan.target_width,
         "fraction_for_target_width": fraction,
+    }
+
+
+def _utility_ceiling(plan: CertificatePlan) -> dict[str, float]:
+    """What accuracy a bound over all inputs would leave."""
+    rarer = min(plan.label_rate, 1 - plan.label_rate)
+    return {
+        "input_agnostic_tau": plan.input_agnostic_tau,
+        "accuracy": utility_ceiling(rarer, tau=plan.input_agnostic_tau),
     }
 
 

@@ -1,6 +1,7 @@
 """A trained model as plain tensors and JSON, and back."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -40,7 +41,15 @@ def saved_form(estimator: Any) -> SavedModel:
     )
 
 
-def fitted_attributes(saved: SavedModel, module: ExtractorBuilder | None) -> dict[str, Any]:
+def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorBuilder | None) -> Any:
+    """Inverse of `saved_form`: the estimator, built with the saved parameters, as fitting had left it."""
+    estimator = build(**{**restored(saved.model["parameters"]), "module": module})
+    for name, value in _fitted_attributes(saved, module).items():
+        setattr(estimator, name, value)
+    return estimator
+
+
+def _fitted_attributes(saved: SavedModel, module: ExtractorBuilder | None) -> dict[str, Any]:
     """What fitting set, from the saved form."""
     config, model = rebuild_model(saved, module)
     names = saved.model.get("feature_names")

@@ -1,169 +1,19 @@
-"""Methods as users run them: smoothing, group models, post-processing, the functional mechanism, refusals."""
-
-import copy
-import pickle
+"""Methods as users run them: the functional mechanism, certificates of every rule, refusals."""
 
 import numpy as np
 import pytest
 import torch
 
 from estimator_cases import CERTIFIED, SHORT, fitted, people
-from fairdp import METHODS, FairDPClassifier, fitting, looks
+from fairdp import METHODS, FairDPClassifier, fitting
 from fairdp.data.grouped import GroupedData
 from fairdp.fitting import Progress
-from fairdp.methods import METHODS as REGISTERED
-from fairdp.metrics import decision_counts, fairness_metrics
-from fairdp.predictors import Predictor
+from fairdp.metrics import decision_counts
 from fairdp.privacy import BY_LABEL
 from fairdp.tasks.fit import FitTask, run_fit
 from fairdp.tasks.records import Source
-from fairdp.training.extractors import BoundedInputs, mlp
+from fairdp.training.extractors import BoundedInputs
 from fairdp.training.functional import bounded_inputs
-from fairdp.training.models import ParameterSmoothing, ScoreModel
-
-SMOOTH = ["fairsmooth", "dpsgd_smooth", "fairfm_smooth"]
-
-
-def smoothed_model(**smoothing) -> ScoreModel:
-    torch.manual_seed(0)
-    model = ScoreModel(mlp(3, (4,)), (3,))
-    model.smoothing = ParameterSmoothing(**{"deviation": 0.3, "n_draws": 50, "seed": 1, **smoothing})
-    return model
-
-
-class TestSmoothing:
-    def test_scores_are_the_logit_of_the_mean_chance_over_draws_of_the_parameters(self):
-        model, X = smoothed_model(), torch.from_numpy(people()[0][:5])
-        rng, chances = np.random.default_rng(1), []
-        for _ in range(50):
-            drawn = smoothed_model()
-            drawn.smoothing = None
-            drawn.params.add_(0.3 * torch.from_numpy(rng.standard_normal(len(drawn.params))).float())
-            chances.append(torch.sigmoid(drawn.scores(X)))
-        assert torch.allclose(torch.sigmoid(model.scores(X)), torch.stack(chances).mean(0), atol=1e-6)
-
-    def test_parameters_are_put_back_exactly_and_draws_are_the_same_each_time(self):
-        model, X = smoothed_model(), torch.from_numpy(people()[0])
-        before = model.params.clone()
-        first = model.scores(X)
-        assert torch.equal(model.params, before)
-        assert torch.equal(model.scores(X), first)
-
-    def test_parameters_are_put_back_when_scoring_fails(self):
-        model = smoothed_model()
-        before = model.params.clone()
-        with pytest.raises(RuntimeError):
-            model.scores(torch.zeros(2, 7))
-        assert torch.equal(model.params, before)
-
-    def test_scores_far_from_zero_stay_finite(self):
-        model = smoothed_model(deviation=1e-3)
-        model.params.mul_(1000)
-        assert model.scores(torch.from_numpy(people()[0])).isfinite().all()
-
-    @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-    def test_a_copy_decides_as_the_original(self, copied):
-        model, X = smoothed_model(), torch.from_numpy(people()[0])
-        assert torch.equal(copied(model).scores(X), model.scores(X))
-
-    @pytest.mark.parametrize("method", SMOOTH)
-    def test_a_saved_model_decides_as_the_fitted_one(self, method, tmp_path):
-        model = fitted(method=method)
-        model.save(tmp_path / "model")
-        X = people()[0]
-        assert np.array_equal(type(model).load(tmp_path / "model").decision_function(X), model.decision_function(X))
-        assert model.score_model_.smoothing.n_draws == 100
-
-    def test_smoothing_is_free_and_changes_decisions_little_by_little(self):
-        plain, smooth = (fitted(method=name).score_model_.params for name in ("dpsgd", "dpsgd_smooth"))
-        assert torch.equal(plain, smooth)
-        X, gaps = people()[0], []
-        for deviation in (1e-4, 0.3):
-            smooth = fitted(method="dpsgd_smooth", parameter_noise=deviation).decision_function(X)
-            gaps.append(np.abs(smooth - fitted(method="dpsgd").decision_function(X)).max())
-        assert gaps[0] < 1e-3 < gaps[1]
-
-
-class TestGroupModels:
-    def test_the_average_is_no_model_of_one_group_and_the_bound_follows_from_the_distance(self):
-        model = fitted(method="fairsmooth")
-        bounds = model.notes_["overall_against_group_classifier"]
-        assert len(bounds) == 2
-        assert all(0 < bound <= 1 for bound in bounds)
-        assert "no bound on a gap between groups" in model.notes_["what_it_is"]
-        # Two models are equally far from their average.
-        assert bounds[0] == pytest.approx(bounds[1], abs=1e-4)
-
-    def test_one_group_alone_is_its_own_average(self):
-        model = fitted(method="fairsmooth", sex=("all",) * 600)
-        assert model.notes_["overall_against_group_classifier"] == [0.0]
-
-
-class TestPostProcessing:
-    def test_the_estimated_gap_is_what_was_allowed(self):
-        """With exact counts, on the training records themselves."""
-        X, _, sex = people()
-        X = X + np.where(sex == "m", 1.0, -1.0)[:, None].astype(np.float32)
-        tilted = (X[:, 0] > 0).astype(int)
-        model = fitted(method="dp_postprocess", epsilon=np.inf, max_gap=0.05, data=(X, tilted, sex))
-        codes = (sex == "m").astype(int)
-        chances = model.predictor_.chances(model.score_model_, X, groups=codes)
-        rates = [chances[codes == group].mean() for group in (0, 1)]
-        assert abs(rates[0] - rates[1]) <= 0.05 + 1e-6
-        plain = (model.decision_function(X) >= 0).astype(int)
-        assert fairness_metrics(decision_counts(tilted, plain, codes, 2))["demographic_parity_difference"] > 0.3
-
-    def test_the_histogram_is_paid_out_of_the_budget(self):
-        spent = fitted(method="dp_postprocess").privacy_
-        assert spent.histogram_epsilon == pytest.approx(0.2)
-        assert 1.9 < spent.epsilon <= 2.0
-        assert spent.noise_multiplier > fitted(method="dpsgd").privacy_.noise_multiplier
-        assert "counted by group and label" in fitted(method="dp_postprocess").privacy_statement()
-
-    def test_the_programme_sees_counts_with_the_noise_that_is_paid_for(self, monkeypatch):
-        released, seen = [], []
-        release, solve = looks.release_counts, looks.fair_flips
-
-        def spied(counts, **given):
-            released.append((counts.copy(), given["epsilon"]))
-            return release(counts, **given)
-
-        monkeypatch.setattr(looks, "release_counts", spied)
-        monkeypatch.setattr(looks, "fair_flips", lambda counts, **given: seen.append(counts) or solve(counts, **given))
-        spent = fitted(method="dp_postprocess", epsilon=0.5).privacy_
-        ((exact, epsilon),) = released
-        assert epsilon == spent.histogram_epsilon == pytest.approx(0.05)
-        # Eight cells with noise of scale 20: they are all as they were with a chance of 1e-13.
-        assert not np.array_equal(seen[0], exact)
-
-    def test_a_decision_needs_the_group(self):
-        model, (X, _, sex) = fitted(method="dp_postprocess"), people()
-        assert model.predict(X, sensitive_features=sex).shape == (600,)
-        with pytest.raises(
-            ValueError, match=r"decides by group; give the group of every record \(sensitive_features\)"
-        ):
-            model.predict(X)
-        with pytest.raises(ValueError, match=r"names the group 'x', but the model knows 'f', 'm'"):
-            model.predict(X[:1], sensitive_features=["x"])
-
-    def test_accuracy_takes_the_groups_too(self):
-        model, (X, y, sex) = fitted(method="dp_postprocess"), people()
-        assert model.score(X, y, sensitive_features=sex) == np.mean(model.predict(X, sensitive_features=sex) == y)
-
-    def test_groups_are_known_by_name_not_by_order(self):
-        model, (X, _, sex) = fitted(method="dp_postprocess"), people()
-        together = model.predict(X, sensitive_features=sex)
-        alone = model.predict(X[sex == "m"], sensitive_features=sex[sex == "m"])
-        assert np.array_equal(together[sex == "m"], alone)
-
-    def test_flips_mix_the_chances_of_both_decisions(self):
-        model = fitted(method="dpsgd").score_model_
-        X = people()[0][:50]
-        rule = Predictor(flips=((0.1, 0.8), (0.0, 1.0)), key="00")
-        plain = Predictor().chances(model, X)
-        groups = np.arange(50) % 2
-        expected = np.where(groups == 0, 0.1 + 0.7 * plain, plain)
-        assert rule.chances(model, X, groups=groups) == pytest.approx(expected)
 
 
 class TestFunctionalMechanism:
@@ -307,6 +157,6 @@ class TestRefusals:
 
 
 def test_every_method_says_what_it_protects_and_needs():
-    assert {name for name, method in REGISTERED.items() if method.needs_group_at_prediction} == {"dp_postprocess"}
-    assert {name for name, method in REGISTERED.items() if not method.private} == {"clean", "fairsmooth"}
-    assert all((method.unit == "record") == method.private for method in REGISTERED.values())
+    assert {name for name, method in METHODS.items() if method.needs_group_at_prediction} == {"dp_postprocess"}
+    assert {name for name, method in METHODS.items() if not method.private} == {"clean", "fairsmooth"}
+    assert all((method.unit == "record") == method.private for method in METHODS.values())

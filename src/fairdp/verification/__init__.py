@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairdp.artifacts import MARKER, SCHEMA_VERSION, SUMS, TENSORS
-from fairdp.saving import restored
-from fairdp.settings import RunSettings
 from fairdp.verification.certificate import certificate_checks, statement_check
-from fairdp.verification.check import Check, Record, cells_of
+from fairdp.verification.check import Check, Record, cells_of, settings_of
 from fairdp.verification.privacy import privacy_checks
 
 FILES = (TENSORS, MARKER, "privacy.json", "certificate.json")
@@ -43,8 +41,7 @@ def _checks(contents: Record, model: Record, privacy: Record, certificate: Recor
 
 def _uncertified(model: Record, certificate: Record) -> Check:
     """That no bound is claimed because none could be: a bad certificate may not be left out."""
-    settings = RunSettings.of(**restored(model["parameters"]), module=None, random_state=None)
-    passed = certificate["reason"] == settings.reason_for_no_certificate(len(model["groups"]))
+    passed = certificate["reason"] == settings_of(model).reason_for_no_certificate(len(model["groups"]))
     return Check("certificate", passed, f"no bound is claimed, because {certificate['reason']}.")
 
 

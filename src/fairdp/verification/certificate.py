@@ -21,9 +21,7 @@ from fairdp.data.schema import TableSchema
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE
 from fairdp.methods import METHODS
-from fairdp.saving import restored
-from fairdp.settings import RunSettings
-from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same
+from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same, settings_of
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
@@ -133,10 +131,9 @@ def _is_planned(model: Record) -> bool:
     """Whether the network, with its public maps of the inputs, is the one that settings and schema make."""
     if model["model"]["kind"] == "custom":
         return True
-    settings = RunSettings.of(**restored(model["parameters"]), module=None, random_state=None)
     schema = model["feature_schema"]
     columns = None if schema is None else TableSchema.from_dict(schema).encoded
-    planned = asdict(settings.model_config(tuple(model["shape"]), columns))
+    planned = asdict(settings_of(model).model_config(tuple(model["shape"]), columns))
     return same(model["model"], json.loads(json_bytes(planned)))
 
 

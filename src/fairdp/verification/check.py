@@ -1,9 +1,12 @@
-"""What one check found, and how numbers that are computed twice are compared."""
+"""What one check found, what it starts from, and how numbers that are computed twice are compared."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from fairdp.saving import restored
+from fairdp.settings import RunSettings
 
 # Numbers are computed again from the same inputs: they may differ by rounding, not by more.
 SAME = 1e-9
@@ -40,6 +43,11 @@ def same(recorded: Any, computed: Any) -> bool:
     if isinstance(computed, float) and isinstance(recorded, float | int) and not isinstance(recorded, bool):
         return equal(recorded, computed)
     return type(recorded) is type(computed) and bool(recorded == computed)
+
+
+def settings_of(model: Record) -> RunSettings:
+    """What was chosen about the run; a module and a seed are not saved, and nothing that is checked needs them."""
+    return RunSettings.of(**restored(model["parameters"]), module=None, random_state=None)
 
 
 def cells_of(model: Record, group: str) -> list[str]:

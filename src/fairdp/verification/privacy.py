@@ -9,9 +9,7 @@ from fairdp.config import train_config
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE, plan_run
 from fairdp.privacy import privacy_spent
-from fairdp.saving import restored
-from fairdp.settings import RunSettings
-from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same
+from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same, settings_of
 
 
 def privacy_checks(model: Record, privacy: Record) -> Iterator[Check]:
@@ -80,8 +78,7 @@ def _summary(privacy: Record) -> Check:
 
 def _planned(model: Record, privacy: Record) -> Check:
     """That every number of the record is what the settings and the recorded sizes make of it, planned here again."""
-    chosen, delta = restored(model["parameters"]), privacy["delta"]
-    settings = RunSettings.of(**chosen, module=None, random_state=None)
+    settings = settings_of(model)
     cells = tuple(cell for group in model["groups"] for cell in cells_of(model, group))
     epsilon, sizes = settings.budget.epsilon, tuple(privacy["planned_sizes"][cell] for cell in cells)
     hidden = settings.group_sizes == "private" and math.isfinite(epsilon)
@@ -100,5 +97,5 @@ def _planned(model: Record, privacy: Record) -> Check:
     )
     planned = json.loads(json_bytes(again.to_dict()))
     wrong = [name for name in planned if not same(privacy[name], planned[name])]
-    found = f"{', '.join(wrong)} is not that of the settings" if wrong else f"as planned for delta {delta!r}"
+    found = f"{', '.join(wrong)} is not that of the settings" if wrong else f"as planned for delta {privacy['delta']!r}"
     return Check("plan", not wrong, f"{found}.")

@@ -1,0 +1,144 @@
+"""Forgers of the certificate who make every word anew: what the numbers still give away, and what they cannot."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fairdp import FairDPClassifier
+from fairdp.certify.certificate import NotCertified
+from fairdp.certify.gaussian import input_agnostic_bound
+from fairdp.certify.record import certificate_record
+from fairdp.certify.release import arms_of
+from forgeries import certificate_with, failed, forge, recompute, remembered_bound, reword
+
+PARITY = "demographic_parity"
+
+
+def certificate_in(folder) -> dict:
+    return json.loads((folder / "certificate.json").read_text())
+
+
+def test_a_forger_who_makes_counts_bounds_and_words_anew_is_not_noticed(folder):
+    """The limit of any check without a signature or the records."""
+
+    def change(files):
+        files.certificate["counts"] = [[[40, 10], [10, 40]], [[80, 20], [20, 80]]]
+        recompute(files.certificate)
+
+    before = certificate_in(folder)[PARITY]["tau"]
+    forge(folder, change)
+    assert certificate_in(folder)[PARITY]["tau"] < before
+    assert failed(folder) == set()
+
+
+def test_other_expected_sizes_which_would_choose_another_construction_are_noticed(saved_as):
+    """The sum, which is all that DP-SGD's noise depends on, is the same."""
+
+    def change(files):
+        sizes = files.certificate["expected_sizes"]
+        files.certificate["expected_sizes"] = [5.0, sum(sizes) - 5.0]
+        recompute(files.certificate)
+
+    folder = saved_as("method dpsgd")
+    forge(folder, change)
+    assert "certificate's records" in failed(folder)
+
+
+def test_a_certificate_that_was_left_out_is_noticed(saved_as):
+    def change(files):
+        kept = {name: files.certificate[name] for name in ("files",)}
+        none = certificate_record(NotCertified("no records were held out for it (certify_fraction=0)"))
+        files.certificate.clear()
+        files.certificate.update(none, **kept)
+
+    folder = saved_as("parity alone")
+    forge(folder, change)
+    assert failed(folder) == {"certificate"}
+
+
+def test_a_group_left_out_of_the_certificate_is_noticed(saved_as):
+    def change(files):
+        record = files.certificate
+        outlier = record[PARITY]["pair"][0]
+        index = record["group_names"].index(outlier)
+        for name in ("group_names", "counts", "expected_sizes"):
+            del record[name][index]
+        del record["epsilon_by_group"][outlier]
+        recompute(record)
+
+    folder = saved_as("three groups")
+    before = certificate_in(folder)[PARITY]["tau"]
+    forge(folder, change)
+    assert certificate_in(folder)[PARITY]["tau"] < before
+    assert failed(folder)
+
+
+@pytest.mark.parametrize("metric", ["equal_opportunity", "equalized_odds"])
+def test_a_ratio_that_nobody_computed_is_noticed(folder, metric):
+    forge(folder, certificate_with(metric, "ratio", value=1.0))
+    assert failed(folder)
+
+
+def test_a_pair_that_does_not_set_the_bound_is_noticed(folder):
+    forge(folder, certificate_with(PARITY, "pair", value=certificate_in(folder)[PARITY]["pair"][::-1]))
+    assert failed(folder)
+
+
+@pytest.mark.parametrize("name", ["share", "target_tau"])
+def test_a_dilution_that_the_model_does_not_apply_is_noticed(saved_as, name):
+    def change(files):
+        dilution, gap = files.certificate["dilution"], files.certificate[PARITY]
+        if name == "share":
+            gap["tau"] *= (1 - 0.99) / (1 - dilution["share"])
+            dilution["share"] = 0.99
+        else:
+            gap["tau"] = dilution["target_tau"] = 0.001
+        reword(files.certificate)
+
+    folder = saved_as("diluted")
+    forge(folder, change)
+    # Not because the record of any diluted model were refused.
+    assert failed(folder) not in (set(), {"records"})
+
+
+def test_a_bound_for_all_inputs_of_a_rule_that_has_none_is_noticed(folder):
+    """The head of a deterministic model may be short, but its decisions jump from zero to one."""
+    head = FairDPClassifier.load(folder).score_model_.heads.mean(0).double().numpy()
+
+    def change(files):
+        cap = input_agnostic_bound(head, smoothing=1.0, nonnegative=False)
+        files.certificate["input_agnostic_tau"] = cap
+        for metric in files.certificate["metrics"]:
+            files.certificate[metric]["tau"] = min(cap, files.certificate[metric]["tau"])
+        reword(files.certificate)
+
+    forge(folder, change)
+    assert failed(folder)
+
+
+def test_failure_probabilities_that_were_shared_after_a_look_are_noticed(folder):
+    """Their sum is what the confidence leaves, but who gets more was fixed before the counts."""
+
+    def change(files):
+        record = files.certificate
+        for kind, level in (("positive", 0.04), ("true_positive", 0.005), ("false_positive", 0.005)):
+            record["events"][kind]["failure_probability"] = level
+        counts, epsilons = np.array(record["counts"]), tuple(record["epsilon_by_group"].values())
+        bounds = {
+            kind: remembered_bound(
+                arms_of(counts, kind, epsilons),
+                failure_probability=event["failure_probability"],
+                score_box=event["construction"] == "score_box",
+            )
+            for kind, event in record["events"].items()
+        }
+        record[PARITY].update(tau=bounds["positive"].tau, ratio=bounds["positive"].ratio)
+        record["equal_opportunity"]["tau"] = bounds["true_positive"].tau
+        record["equalized_odds"]["tau"] = max(bounds["true_positive"].tau, bounds["false_positive"].tau)
+        reword(record)
+
+    before = certificate_in(folder)[PARITY]["tau"]
+    forge(folder, change)
+    assert certificate_in(folder)[PARITY]["tau"] < before
+    assert failed(folder)
