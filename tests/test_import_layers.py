@@ -29,7 +29,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("training.companion",),
     ("training.parity", "training.control", "training.functional"),
     ("training.backprop", "training.clipping", "training.sampling", "training.update", "training.recipe"),
-    ("training.noise",),
+    ("training.noise", "training.sums"),
     ("training.loop",),
     ("training.group_models",),
     ("methods",),

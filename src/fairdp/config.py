@@ -77,9 +77,9 @@ METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
     # Large batches cost no more privacy here and make the measured rates precise.
     ("fairdp_parity", "logistic"): Defaults(
         sample_rate=0.3,
-        n_epochs=90,
+        n_epochs=120,
         clip_norm=1.0,
-        learning_rates=(8.0,),
+        learning_rates=(7.0,),
         activation="relu",
         optimizer="sgd",
         momentum=0.5,

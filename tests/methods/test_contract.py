@@ -78,14 +78,14 @@ def largest_move(trainer: Trainer, batch: list[int]) -> float:
         statistics = torch.zeros(0)
         if trainer.plan.statistics_std:
             statistics = trainer.bounded_statistics(chosen)[0].total / trainer.plan.statistics_std
-        scale = trainer.plan.noise_std * float(trainer._clip_factors().max())
+        scale = trainer.plan.noise_std * float(trainer.sums.clip_factors(trainer.state.memory).max())
         return statistics.numpy(), trainer.clipped_sum(chosen, 1).total.numpy() / scale
 
     whole, moves = released(batch), []
     for position, record in enumerate(batch):
         without = released(batch[:position] + batch[position + 1 :])
         joint = np.concatenate([a - b for a, b in zip(whole, without, strict=True)])
-        group = int(trainer.groups[record])
+        group = int(trainer.sums.groups[record])
         moves.append(np.linalg.norm(joint) * trainer.plan.noise_multipliers[group])
     return max(moves)
 
@@ -206,7 +206,7 @@ def test_an_empty_batch_is_a_step_of_noise(name):
 def test_a_record_that_is_not_finite_contributes_nothing(name):
     trainer = trainer_of(METHODS[name].recipe)
     trainer.step()
-    trainer.X[7] = float("nan")
+    trainer.sums.X[7] = float("nan")
     clean, damaged = ([0, 1, 2], [0, 1, 2, 7])
     with_it, without = (trainer.clipped_sum(torch.tensor(batch), 1).total for batch in (damaged, clean))
     assert torch.allclose(with_it, without, atol=1e-6)
@@ -262,7 +262,7 @@ def test_noise_follows_the_largest_clip_norm_over_all_groups():
     """Whoever is in the batch: over those in it, the noise itself would tell who is there."""
     trainer = trainer_of(METHODS["dpsgd_f"].recipe)
     trainer.state.memory["factors"] = torch.tensor([1.0, 4.0, 2.0])
-    only_first = torch.from_numpy(np.flatnonzero(trainer.groups.numpy() == 0))[:5]
+    only_first = torch.from_numpy(np.flatnonzero(trainer.sums.groups.numpy() == 0))[:5]
     assert trainer.clipped_sum(only_first, 1).sensitivities.max() == pytest.approx(
         4.0 * trainer.plan.recipe.sensitivities[1]
     )

@@ -13,10 +13,11 @@ from fairdp.training.control import BandControl
 from fairdp.training.parity import cells_of, n_cells
 from fairdp.training.recipe import Recipe
 
-_INTEGRAL, _PROPORTIONAL = 0.9, 13.6
+_INTEGRAL, _PROPORTIONAL = 1.8, 13.6
 _SMOOTHING = 0.8
-_ROOM_FOR_LABELS = 4.0
 _AVERAGING = 0.95
+# How far the clip norm follows the largest pull, where cells depend on labels, and by how much at most.
+_ROOM, _MOST_ROOM = 0.7, 6.0
 # A label is taken to be at least this frequent in its group, until the counts know better.
 _SMALLEST_SHARE = 0.02
 
@@ -41,7 +42,7 @@ class ParityControl(Companion):
     batch_size: float
     group_sizes: tuple[float, ...]
     n_steps: int
-    share: float = 0.06
+    share: float = 0.2
     sees_average: bool = True
 
     @property
@@ -107,6 +108,13 @@ class ParityControl(Companion):
         groups = [size / sum(self.group_sizes) for size in self.group_sizes]
         return groups * (self._n_cells // len(groups))
 
+    def clip_factors(self, memory: Memory) -> Tensor | None:
+        """Room for pulls on cells that few records are in: clipped away, they would pull down but not up."""
+        if not self._counts_cells:
+            return None
+        largest = 1 + float(memory["pulls"].abs().max())
+        return torch.full((1,), min(max(_ROOM * largest, 1.0), _MOST_ROOM))
+
     def score_gradient(self, seen: Seen, memory: Memory) -> Tensor:
         p = torch.sigmoid(seen.scores)
         pulls = torch.cat([memory["pulls"].float(), torch.zeros(1)])
@@ -128,6 +136,4 @@ def fairdp_parity(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe
         group_sizes=group_sizes,
         n_steps=config.n_steps,
     )
-    # A pull on a cell that few records are in is large: clipped away, it would pull down but not up.
-    clip_norm = config.clip_norm * (1.0 if config.parity == "demographic_parity" else _ROOM_FOR_LABELS)
-    return replace(dpsgd(config, group_sizes), clip_norm=clip_norm, companion=control, averaging=_AVERAGING)
+    return replace(dpsgd(config, group_sizes), companion=control, averaging=_AVERAGING)

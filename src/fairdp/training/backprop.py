@@ -46,6 +46,19 @@ def backprop_of(model: ScoreModel) -> Backprop:
     return hooked if _agree(hooked, written, model) else written
 
 
+class HeadOnly:
+    """Records are embeddings already, which no training changes: only the head is differentiated."""
+
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
+
+    @torch.inference_mode()
+    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+        head = self.model.heads[0]
+        dz = score_gradient(torch.addmv(head[-1], X, head[:-1]))
+        return [HeadTerm(X, dz, slice(self.model.n_extractor_params, None), members)]
+
+
 class Hooked:
     """A sequence of known layers: each enters its term in the books when the gradient at its output arrives.
 
