@@ -164,10 +164,10 @@ def test_the_same_counts_give_the_same_chances(parity):
     ("changes", "message"),
     [
         ({"parity": "parity"}, "parity must be one of demographic_parity, equal_opportunity, equalized_odds; got"),
-        ({"max_gap": -0.1}, r"max_gap must be in \[0, 1\], got -0.1\."),
-        ({"max_gap": 5}, r"max_gap must be in \[0, 1\], got 5\."),
-        ({"max_gap": float("nan")}, r"max_gap must be in \[0, 1\], got nan\."),
-        ({"max_gap": "0.1"}, r"max_gap must be in \[0, 1\], got '0.1'\."),
+        ({"max_gap": -0.1}, r"max_gap must be in \[0, 1\], such as 0.03, got -0.1\."),
+        ({"max_gap": 5}, r"max_gap must be in \[0, 1\], such as 0.03, got 5\."),
+        ({"max_gap": float("nan")}, r"max_gap must be in \[0, 1\], such as 0.03, got nan\."),
+        ({"max_gap": "0.1"}, r"max_gap must be in \[0, 1\], such as 0.03, got '0.1'\."),
         ({"noisy_counts": TWO_GROUPS[0]}, r"noisy_counts must have shape \(n_groups, 2, 2\), got \(2, 2\)\."),
         ({"noisy_counts": TWO_GROUPS[:0]}, r"noisy_counts must have shape \(n_groups, 2, 2\), got \(0, 2, 2\)\."),
         ({"noisy_counts": np.full((2, 2, 2), np.nan)}, "noisy_counts must be finite"),
@@ -185,3 +185,27 @@ def test_a_solver_that_gives_up_is_not_believed(monkeypatch):
     monkeypatch.setattr("fairdp.postprocessing.linprog", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="equalized_odds was not solved: time limit"):
         fair_flips(TWO_GROUPS, parity="equalized_odds", max_gap=0.1)
+
+
+@pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+def test_a_ratio_is_kept_without_a_gap(parity):
+    free = rates_after(fair_flips(TWO_GROUPS, parity=parity, max_gap=1), parity)
+    held = rates_after(fair_flips(TWO_GROUPS, parity=parity, max_gap=1, min_ratio=0.8), parity)
+    assert (free.min(1) / free.max(1)).min() < 0.79
+    assert (held.min(1) / held.max(1)).min() >= 0.8 - 1e-6
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_the_share_of_positive_decisions_can_be_stated(rate):
+    chances = fair_flips(THREE_GROUPS, parity="demographic_parity", max_gap=0.05, positive_rate=rate)
+    counts = np.asarray(THREE_GROUPS).sum(1)
+    assert (counts * chances).sum() / counts.sum() == pytest.approx(rate, abs=1e-6)
+
+
+def rates_after(chances, parity: str) -> np.ndarray:
+    """Rates of every kind that the parity compares, one row each, as counted."""
+    counts = np.asarray(TWO_GROUPS, dtype=float)
+    cells = {"demographic_parity": [counts.sum(1)], "equal_opportunity": [counts[:, 1]]}.get(
+        parity, [counts[:, 0], counts[:, 1]]
+    )
+    return np.array([(own * chances).sum(1) / own.sum(1) for own in cells])

@@ -35,6 +35,13 @@ def in_unit_interval(**values: float) -> None:
             raise ValueError(f"{name} must be in (0, 1), got {value!r}.")
 
 
+def part(*, example: float, **values: float) -> None:
+    """Every value is a part of a whole, from none to all."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0 <= value <= 1):
+            raise ValueError(f"{name} must be in [0, 1], such as {example:g}, got {value!r}.")
+
+
 def sample_rate(**values: float) -> None:
     """Every value is a probability above zero; one means every record at every step."""
     for name, value in values.items():

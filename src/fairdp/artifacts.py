@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairdp.files import json_bytes, write_folder
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MARKER = "model.json"
 SUMS = "SHA256SUMS"
 TENSORS = "model.safetensors"

@@ -25,7 +25,7 @@ from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Plan
 from fairdp.training.update import FlatOptimizer
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,8 +178,9 @@ class TrainConfig:
         ``"per_group"`` (the paper) or ``"average"``; see `Recipe`.
     max_physical_batch_size
         Records per forward pass: memory against speed, no effect on the result but rounding.
-    parity, max_gap
-        Which rates should agree between the groups, and by how much they may differ; for methods that take a target.
+    parity, max_gap, min_ratio, positive_rate
+        For methods that take a target: which rates should agree between the groups, by how much they may differ,
+        what the smallest over the largest must be at least, and the share of positive decisions (None: any).
     fairness_weight
         Weight of the penalty of methods that have one, :math:`\lambda`.
     grouping, max_sample_rate
@@ -202,6 +203,8 @@ class TrainConfig:
     max_physical_batch_size: int = 4096
     parity: str = "demographic_parity"
     max_gap: float = DEFAULT_MAX_GAP
+    min_ratio: float = 0.0
+    positive_rate: float | None = None
     fairness_weight: float = 10.0
     grouping: str = "attribute"
     max_sample_rate: float = 1.0
@@ -236,8 +239,10 @@ class TrainConfig:
         _validate.sample_rate(max_sample_rate=self.max_sample_rate)
         _validate.positive_integer(n_draws=self.n_draws)
         _validate.finite_positive(parameter_noise=self.parameter_noise)
-        if not (isinstance(self.max_gap, Real) and 0 <= self.max_gap <= 1):
-            raise ValueError(f"max_gap must be in [0, 1], such as 0.03, got {self.max_gap!r}.")
+        _validate.part(example=0.03, max_gap=self.max_gap)
+        _validate.part(example=0.8, min_ratio=self.min_ratio)
+        if self.positive_rate is not None:
+            _validate.part(example=0.2, positive_rate=self.positive_rate)
         if not (isinstance(self.fairness_weight, Real) and 0 <= self.fairness_weight < math.inf):
             raise ValueError(f"fairness_weight must be at least 0 and finite, got {self.fairness_weight!r}.")
 
@@ -254,7 +259,8 @@ class TrainConfig:
 TRAINING_PARAMETERS = (
     *("sample_rate", "n_steps", "clip_norm", "learning_rate", "schedule", "optimizer", "momentum"),
     *("sgd_learning_rate", "weight_bound", "n_members", "noise_allocation", "max_physical_batch_size"),
-    *("parity", "max_gap", "fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws"),
+    *("parity", "max_gap", "min_ratio", "positive_rate"),
+    *("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws"),
 )
 
 
@@ -275,6 +281,7 @@ def train_config(
     optimizer: str | None = None,
     momentum: float | None = None,
     max_gap: float | None = None,
+    min_ratio: float | None = None,
     **others: Any,
 ) -> TrainConfig:
     """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
@@ -289,6 +296,8 @@ def train_config(
         learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
         optimizer=optimizer or defaults.optimizer,
         momentum=defaults.momentum if momentum is None else momentum,
-        max_gap=DEFAULT_MAX_GAP if max_gap is None else max_gap,
+        # Who asks for a ratio has said what is wanted; a gap on top of it has to be asked for.
+        max_gap=(DEFAULT_MAX_GAP if min_ratio is None else 1.0) if max_gap is None else max_gap,
+        min_ratio=0.0 if min_ratio is None else min_ratio,
         **others,
     )

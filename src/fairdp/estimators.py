@@ -50,9 +50,10 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         Heads of the ensemble made in the last step, :math:`N`; used by ``fairdp``.
     noise_allocation
         ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
-    parity, max_gap
+    parity, max_gap, min_ratio, positive_rate
         Target of ``fairdp_parity``, ``raco_dp``, ``dp_postprocess``: rates that should agree, ``"demographic_parity"``,
-        ``"equal_opportunity"`` or ``"equalized_odds"``, and the difference that is aimed at (None: 0.03).
+        ``"equal_opportunity"`` or ``"equalized_odds"``, and the difference (None: 0.03), the smallest over the largest
+        rate (None: any; given alone, any difference) and the share of positive decisions (None: any) aimed at.
     fairness_weight
         Weight of the penalty of ``dp_fermi``.
     grouping, max_sample_rate
@@ -126,6 +127,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         noise_allocation: str = "per_group",
         parity: str = "demographic_parity",
         max_gap: float | None = None,
+        min_ratio: float | None = None,
+        positive_rate: float | None = None,
         fairness_weight: float = 10.0,
         grouping: str = "attribute",
         max_sample_rate: float = 1.0,
@@ -156,7 +159,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         self.schedule, self.optimizer = schedule, optimizer
         self.momentum, self.sgd_learning_rate = momentum, sgd_learning_rate
         self.n_members, self.noise_allocation = n_members, noise_allocation
-        self.parity, self.max_gap, self.fairness_weight = parity, max_gap, fairness_weight
+        self.parity, self.max_gap, self.min_ratio = parity, max_gap, min_ratio
+        self.positive_rate, self.fairness_weight = positive_rate, fairness_weight
         self.grouping, self.max_sample_rate = grouping, max_sample_rate
         self.parameter_noise, self.n_draws = parameter_noise, n_draws
         self.group_sizes = group_sizes

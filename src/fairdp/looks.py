@@ -47,7 +47,13 @@ class Looks:
             # As with the looks: a seed that is used again meets other counts with other noise.
             noise = self.generators.below(f"histogram of {counts.tolist()}")
             counts = release_counts(counts, epsilon=epsilon, rand_below=noise)
-        flips = fair_flips(counts, parity=config.parity, max_gap=config.max_gap)
+        flips = fair_flips(
+            counts,
+            parity=config.parity,
+            max_gap=config.max_gap,
+            min_ratio=config.min_ratio,
+            positive_rate=config.positive_rate,
+        )
         self.predictor = replace(self.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
 
     def enough(self, step: int) -> bool:

@@ -1,7 +1,5 @@
 """Coins per group and decision that close the gaps of a finished classifier, found from noisy counts alone."""
 
-from numbers import Real
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
@@ -17,7 +15,9 @@ _FLIP_COST = 1e-3
 _TOLERANCE = 1e-10
 
 
-def fair_flips(noisy_counts: ArrayLike, *, parity: str, max_gap: float) -> NDArray[np.float64]:
+def fair_flips(
+    noisy_counts: ArrayLike, *, parity: str, max_gap: float, min_ratio: float = 0.0, positive_rate: float | None = None
+) -> NDArray[np.float64]:
     r"""Chance of a positive final decision for each group and base decision, shape (n_groups, 2).
 
     With :math:`\tilde c_{gyd}` the noisy records of group g, label y and base decision d, raised to at least one, the
@@ -49,6 +49,10 @@ def fair_flips(noisy_counts: ArrayLike, *, parity: str, max_gap: float) -> NDArr
         ``"demographic_parity"``, ``"equal_opportunity"`` or ``"equalized_odds"``.
     max_gap
         Largest gap between the estimated rates of two groups, :math:`\gamma`, from 0 to 1.
+    min_ratio
+        Smallest over largest estimated rate, at least.
+    positive_rate
+        Estimated share of positive decisions; None leaves it free.
 
     References
     ----------
@@ -56,15 +60,25 @@ def fair_flips(noisy_counts: ArrayLike, *, parity: str, max_gap: float) -> NDArr
     predictor" (exact counts); Jagielski et al. (2019), Differentially Private Fair Learning, DP-postprocessing (noisy
     counts of two groups).
     """
-    counts = _checked(noisy_counts, parity, max_gap)
+    counts = _checked(noisy_counts, parity)
+    _validate.part(example=0.03, max_gap=max_gap)
+    _validate.part(example=0.8, min_ratio=min_ratio)
+    if positive_rate is not None:
+        _validate.part(example=0.2, positive_rate=positive_rate)
     flip_costs = counts[:, 0] - counts[:, 1] + [_FLIP_COST, -_FLIP_COST]
     above = _rates_above_lowest(counts, RATES[parity])
     n_rows, n_variables = above.shape
+    n_lowest = n_variables - flip_costs.size
+    # r times a rate is not above the lowest one.
+    in_ratio = above * np.repeat([min_ratio, 1.0], [flip_costs.size, n_lowest])
+    overall = np.append(counts.sum(1).ravel() / counts.sum(), np.zeros(n_lowest))
     # Always feasible: the same chance c for everybody makes every rate c, as the shares of a group sum to one.
     solution = linprog(
-        np.concatenate([flip_costs.ravel(), np.zeros(n_variables - flip_costs.size)]),
-        A_ub=np.concatenate([above, -above]),
-        b_ub=np.repeat([max_gap, 0.0], n_rows),
+        np.append(flip_costs.ravel(), np.zeros(n_lowest)),
+        A_ub=np.concatenate([above, -above, in_ratio]),
+        b_ub=np.repeat([max_gap, 0.0, 0.0], n_rows),
+        A_eq=None if positive_rate is None else overall[None],
+        b_eq=None if positive_rate is None else [positive_rate],
         bounds=(0, 1),
         method="highs",
         options={"primal_feasibility_tolerance": _TOLERANCE},
@@ -74,11 +88,9 @@ def fair_flips(noisy_counts: ArrayLike, *, parity: str, max_gap: float) -> NDArr
     return np.clip(solution.x[: flip_costs.size], 0, 1).reshape(-1, 2)
 
 
-def _checked(noisy_counts: ArrayLike, parity: str, max_gap: float) -> NDArray[np.float64]:
+def _checked(noisy_counts: ArrayLike, parity: str) -> NDArray[np.float64]:
     """The counts, with every cell raised to the public floor."""
     _validate.one_of(METRICS, parity=parity)
-    if not (isinstance(max_gap, Real) and 0 <= max_gap <= 1):
-        raise ValueError(f"max_gap must be in [0, 1], got {max_gap!r}.")
     counts = np.asarray(noisy_counts, dtype=np.float64)
     if counts.ndim != 3 or counts.shape[1:] != (2, 2) or not len(counts):
         raise ValueError(f"noisy_counts must have shape (n_groups, 2, 2), got {counts.shape}.")

@@ -62,10 +62,16 @@ class RunSettings:
             raise ValueError(
                 f"method={self.method!r} has a rule of its own to decide by; use predictor='deterministic'."
             )
-        if self.training["max_gap"] is not None and not method.takes_target:
+        for name in ("max_gap", "min_ratio", "positive_rate"):
+            if self.training[name] is not None and not method.takes_target:
+                raise ValueError(
+                    f"{name}={self.training[name]!r} is a target, which method={self.method!r} does not take; use "
+                    "method='fairdp_parity', 'raco_dp' or 'dp_postprocess'."
+                )
+        if self.training["positive_rate"] is not None and self.method == "raco_dp":
             raise ValueError(
-                f"max_gap={self.training['max_gap']!r} is a target, which method={self.method!r} does not take; use "
-                "method='fairdp_parity', 'raco_dp' or 'dp_postprocess'."
+                f"positive_rate={self.training['positive_rate']!r} is for method='fairdp_parity' and 'dp_postprocess'; "
+                "raco_dp constrains gaps only."
             )
         if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
             raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")

@@ -39,11 +39,46 @@ def test_sizes_of_cells_with_a_label_are_counted_beside(parity):
     rows = control.statistics(
         Seen(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0, 1, 1])), control.start()
     )
-    assert rows.norm(dim=1).tolist() == pytest.approx([1.0, 1.0, 0.0 if parity == "equal_opportunity" else 1.0])
+    assert rows.norm(dim=1).tolist() == pytest.approx([1.0, 1.0, 1.0])
     memory, cells = control.start(), len(rows.T) // 2
     for _ in range(3):
         control.learn(torch.cat([torch.zeros(cells), torch.full((cells,), 40.0 / 2**0.5)]), memory)
     assert memory["shares"].numpy() == pytest.approx(np.full(cells, 0.2))
+
+
+def test_equal_opportunity_pulls_on_people_with_the_positive_label_alone():
+    control = control_of("equal_opportunity")
+    memory = control.start()
+    sizes, decided = torch.tensor([25.0, 75.0, 25.0, 75.0]), torch.tensor([-20.0, 60.0, -20.0, 60.0])
+    control.learn(torch.cat([decided, sizes]) / 2**0.5, memory)
+    assert not memory["pulls"][:2].any()
+    assert memory["pulls"][2] < 0 < memory["pulls"][3]
+
+
+def test_a_ratio_allows_a_gap_that_grows_with_the_rates():
+    """Rates of .30 and .35 are within four fifths of each other, .02 and .07 are not."""
+    for rates, pulled in (((0.30, 0.35), False), ((0.02, 0.07), True)):
+        control = control_of(max_gap=1.0, min_ratio=0.8)
+        memory = control.start()
+        control.learn(torch.tensor([50.0, 150.0]) * (2 * torch.tensor(rates) - 1), memory)
+        assert bool(memory["pulls"].abs().max() > 1e-9) == pulled
+
+
+def test_a_stated_positive_rate_pulls_on_everybody_alike():
+    control = control_of(positive_rate=0.2)
+    memory = control.start()
+    control.learn(torch.tensor([50.0, 150.0]) * (2 * 0.3 - 1), memory)
+    assert memory["pulls"][0] == pytest.approx(float(memory["pulls"][1]))
+    assert memory["pulls"][0] == pytest.approx(0.3 * 0.1 + 3.0 * 0.1)
+
+
+def test_clipping_makes_room_for_pulls_on_small_cells():
+    control = control_of("equalized_odds")
+    memory = control.start()
+    assert float(control.clip_factors(memory)) == 1.0
+    memory["pulls"] = torch.tensor([0.0, 0.5, -3.0, 1.0], dtype=torch.float64)
+    assert float(control.clip_factors(memory)) == pytest.approx(0.7 * 4)
+    assert control_of().clip_factors(memory) is None
 
 
 def test_rates_within_the_band_pull_nobody():

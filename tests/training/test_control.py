@@ -39,7 +39,7 @@ def test_rates_that_answer_to_their_pull_come_within_the_band(gain, n_groups):
     free, integral, smoothed = np.linspace(0.1, 0.4, n_groups), np.zeros(n_groups), np.zeros(n_groups)
     rates = free.copy()
     for step in range(1, 301):
-        control = BandControl(shares=shares, width=0.05, integral=0.9 * (1 - (step - 1) / 300), proportional=13.6)
+        control = BandControl(shares=shares, width=0.05, integral=1.8 * (1 - (step - 1) / 300), proportional=13.6)
         smoothed = 0.8 * smoothed + 0.2 * rates
         integral = control.raised(integral, rates)
         pulls = integral + control.damping(smoothed / (1 - 0.8**step))

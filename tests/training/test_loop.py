@@ -186,3 +186,15 @@ def test_an_easy_task_is_learned_without_noise(method):
     config = replace(CONFIG, n_steps=80, weight_bound=5.0, n_members=3, sgd_learning_rate=0.01)
     scores = run(method, config, data, NOISELESS).scores(torch.from_numpy(data.X)).numpy()
     assert area_under_roc(data.y, scores)[0] > 0.9
+
+
+def test_what_is_seen_moves_from_the_iterate_to_the_average():
+    config = TrainConfig(sample_rate=0.5, n_steps=4, clip_norm=1.0, learning_rates=(0.5,), optimizer="sgd")
+    sizes = tuple(float(size) for size in grouped().group_sizes)
+    plan = make_plan(METHODS["fairdp_parity"].recipe(config, sizes), PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=4)
+    trainer = Trainer(start(), grouped(), plan, config)
+    for step in range(4):
+        params, average = trainer.state.model.params, trainer.state.memory["average"]
+        torch.testing.assert_close(trainer.seen_point(), params + step / 4 * (average - params))
+        trainer.step()
+    assert torch.equal(trainer.seen_point(), trainer.state.model.params)

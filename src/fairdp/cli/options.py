@@ -66,6 +66,8 @@ def target_options(command: Command) -> Command:
             type=float,
             help="Difference that is aimed at, not guaranteed: see --require-tau.  [default: 0.03]",
         ),
+        click.option("--min-ratio", type=float, help="Smallest over largest rate that is aimed at, such as 0.8."),
+        click.option("--positive-rate", type=float, help="Share of positive decisions that is aimed at."),
         click.option("--fairness-weight", type=float, default=10.0, show_default=True, help="Penalty of dp_fermi."),
         click.option(
             "--grouping",

@@ -1,6 +1,7 @@
 """Private parity without collapse: a constraint on the decisions of the averaged model, held by a controller."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -9,13 +10,15 @@ from torch import Tensor
 from fairdp.config import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.control import BandControl
-from fairdp.training.parity import cells_of, n_cells
+from fairdp.training.control import BandControl, Rates
 from fairdp.training.recipe import Recipe
 
 _INTEGRAL, _PROPORTIONAL = 1.8, 13.6
+# The overall rate answers to a pull on everybody more strongly than a gap does to pulls that sum to zero.
+_RATE_INTEGRAL, _RATE_PROPORTIONAL = 0.3, 3.0
 _SMOOTHING = 0.8
 _AVERAGING = 0.95
+_LARGEST_PULL = 10.0
 # How far the clip norm follows the largest pull, where cells depend on labels, and by how much at most.
 _ROOM, _MOST_ROOM = 0.7, 6.0
 # A label is taken to be at least this frequent in its group, until the counts know better.
@@ -26,19 +29,28 @@ _SMALLEST_SHARE = 0.02
 class ParityControl(Companion):
     r"""Decisions of the averaged model, counted by cell, steer how much each cell is pulled towards the others.
 
-    A record in cell j adds :math:`\pm 1` for a positive or negative decision of the averaged model, which is the model
-    that will be deployed. Where cells depend on labels, it adds a one beside it, both over :math:`\sqrt2`, so that the
-    sizes of the cells are counted too. Its loss is, for a pull :math:`c` on its cell,
+    Cells are groups, or groups and labels where rates are about people of one label. A record adds :math:`\pm 1` to its
+    cell for a positive or negative decision; where cells depend on labels, it adds a one beside it, both over
+    :math:`\sqrt2`, so that the sizes of the cells are counted too. Its loss is, for a pull :math:`c` on its cell,
 
     .. math::
         \ell(z, y) + c^+ \mathrm{softplus}(z) + c^- \mathrm{softplus}(-z),
 
     a logistic loss with c more negative (or positive) labels: convex, and it does not saturate, so that a gap is not
     closed by refusing everybody.
+
+    Parameters
+    ----------
+    min_ratio
+        Smallest over largest rate that is allowed: a gap of (1 - ratio) times the largest rate. Zero allows any.
+    positive_rate
+        Part of all records that should be decided positively; None leaves it free.
     """
 
     parity: str
     max_gap: float
+    min_ratio: float
+    positive_rate: float | None
     batch_size: float
     group_sizes: tuple[float, ...]
     n_steps: int
@@ -47,79 +59,99 @@ class ParityControl(Companion):
 
     @property
     def what(self) -> str:
-        by = "group and label, with their sizes" if self._counts_cells else "group"
+        by = "group and label, with their sizes" if self._by_label else "group"
         return f"the decisions of the averaged model, counted for each {by}"
 
     @property
     def n_statistics(self) -> int:
-        return self._n_cells * (2 if self._counts_cells else 1)
+        return len(self._group_shares) * (2 if self._by_label else 1)
 
     @property
-    def _n_cells(self) -> int:
-        return n_cells(self.parity, len(self.group_sizes))
-
-    @property
-    def _counts_cells(self) -> bool:
+    def _by_label(self) -> bool:
         return self.parity != "demographic_parity"
 
+    @cached_property
+    def _group_shares(self) -> Rates:
+        """Part of all records that is in the group of each cell."""
+        shares = np.array(self.group_sizes) / sum(self.group_sizes)
+        return np.tile(shares, 2) if self._by_label else shares
+
+    @cached_property
+    def _peers(self) -> tuple[slice, ...]:
+        """Cells whose rates should agree with each other; those of negative labels come first."""
+        n_groups = len(self.group_sizes)
+        first, second = slice(0, n_groups), slice(n_groups, 2 * n_groups)
+        return {"demographic_parity": (first,), "equal_opportunity": (second,)}.get(self.parity, (first, second))
+
+    def _cells(self, seen: Seen) -> Tensor:
+        return seen.groups + len(self.group_sizes) * seen.labels.long() if self._by_label else seen.groups
+
     def start(self) -> Memory:
-        cells = self._n_cells
-        shares = torch.tensor(self.group_sizes, dtype=torch.float64) / sum(self.group_sizes)
         # Until the counts say more, half of each group has either label.
-        prior = shares if not self._counts_cells else 0.5 * shares.repeat(cells // len(shares))
-        zeros = torch.zeros(cells, dtype=torch.float64)
-        return {"shares": prior, "seen": zeros, "pulls": zeros, "integral": zeros, "rates": zeros, "step": zeros[:1]}
+        shares = torch.from_numpy(self._group_shares * (0.5 if self._by_label else 1.0))
+        zeros = torch.zeros_like(shares)
+        return {
+            **{"shares": shares, "counted": zeros, "rates": zeros, "integral": zeros, "pulls": zeros},
+            **{"rate_pull": zeros[:1], "step": zeros[:1]},
+        }
 
     def statistics(self, seen: Seen, memory: Memory) -> Tensor:
-        cells = cells_of(self.parity, seen, len(self.group_sizes))
-        rows = torch.nn.functional.one_hot(cells, self._n_cells + 1)[:, :-1].float()
-        decided = rows * torch.where(seen.scores >= 0, 1.0, -1.0)[:, None]
-        return torch.cat([decided, rows], 1) / 2**0.5 if self._counts_cells else decided
+        cells, rows = self._cells(seen)[:, None], torch.zeros(len(seen.scores), len(self._group_shares))
+        decided = torch.where(seen.scores >= 0, 1.0, -1.0)[:, None]
+        if not self._by_label:
+            return rows.scatter_(1, cells, decided)
+        return torch.cat([rows.scatter(1, cells, decided / 2**0.5), rows.scatter(1, cells, 2**-0.5)], 1)
 
     def learn(self, noisy: Tensor, memory: Memory) -> None:
         step = float(memory["step"]) + 1
-        memory["step"] = torch.full((1,), step, dtype=torch.float64)
-        noisy = noisy.double()
-        if self._counts_cells:
-            noisy = noisy.view(2, -1) * 2**0.5
-            memory["seen"] = memory["seen"] + noisy[1]
-            counted = memory["seen"] / (step * self.batch_size)
-            memory["shares"] = torch.maximum(counted, _SMALLEST_SHARE * memory["shares"].new_tensor(self._floor()))
-            noisy = noisy[0]
-        rates = (noisy / (2 * self.batch_size * memory["shares"]) + 0.5).numpy()
-        memory["rates"] = _SMOOTHING * memory["rates"] + (1 - _SMOOTHING) * torch.from_numpy(rates)
-        smoothed = np.clip(memory["rates"].numpy() / (1 - _SMOOTHING**step), 0.0, 1.0)
-        integral, pulls = memory["integral"].numpy().copy(), np.empty(self._n_cells)
+        sums = noisy.double().numpy()
         shares = memory["shares"].numpy()
-        for start in range(0, self._n_cells, len(self.group_sizes)):
-            own = slice(start, start + len(self.group_sizes))
-            # The integral gain falls to zero, so that what is averaged at the end has come to rest.
+        if self._by_label:
+            sums, counted = 2**0.5 * sums.reshape(2, -1)
+            counted = memory["counted"].numpy() + counted
+            shares = np.maximum(counted / (step * self.batch_size), _SMALLEST_SHARE * self._group_shares)
+            memory["counted"] = torch.from_numpy(counted)
+        rates = sums / (2 * self.batch_size * shares) + 0.5
+        weighted = _SMOOTHING * memory["rates"].numpy() + (1 - _SMOOTHING) * rates
+        smoothed = (weighted / (1 - _SMOOTHING**step)).clip(0.0, 1.0)
+        # The integral gains fall to zero, so that what is averaged at the end has come to rest.
+        rest = 1 - (step - 1) / self.n_steps
+        integral, pulls = memory["integral"].numpy().copy(), np.zeros_like(rates)
+        for own in self._peers:
             control = BandControl(
                 shares=shares[own],
-                width=self.max_gap,
-                integral=_INTEGRAL * (1 - (step - 1) / self.n_steps),
+                width=min(self.max_gap, (1 - self.min_ratio) * float(smoothed[own].max())),
+                integral=_INTEGRAL * rest,
                 proportional=_PROPORTIONAL,
+                largest=_LARGEST_PULL,
             )
             integral[own] = control.raised(integral[own], rates[own])
             pulls[own] = integral[own] + control.damping(smoothed[own])
-        memory["integral"], memory["pulls"] = torch.from_numpy(integral), torch.from_numpy(pulls / shares)
+        pulls /= shares
+        if self.positive_rate is not None:
+            pulls += self._rate_pull(rates @ shares, smoothed @ shares, rest, memory)
+        kept = {"shares": shares, "rates": weighted, "integral": integral, "pulls": pulls, "step": np.full(1, step)}
+        memory.update({name: torch.from_numpy(value) for name, value in kept.items()})
 
-    def _floor(self) -> list[float]:
-        groups = [size / sum(self.group_sizes) for size in self.group_sizes]
-        return groups * (self._n_cells // len(groups))
+    def _rate_pull(self, rate: float, smoothed: float, rest: float, memory: Memory) -> float:
+        """Pull on everybody towards the stated overall rate."""
+        assert self.positive_rate is not None
+        raised = float(memory["rate_pull"]) + _RATE_INTEGRAL * rest * (rate - self.positive_rate)
+        raised = min(max(raised, -_LARGEST_PULL), _LARGEST_PULL)
+        memory["rate_pull"] = torch.full((1,), raised, dtype=torch.float64)
+        return raised + _RATE_PROPORTIONAL * (smoothed - self.positive_rate)
 
     def clip_factors(self, memory: Memory) -> Tensor | None:
         """Room for pulls on cells that few records are in: clipped away, they would pull down but not up."""
-        if not self._counts_cells:
+        if not self._by_label:
             return None
         largest = 1 + float(memory["pulls"].abs().max())
         return torch.full((1,), min(max(_ROOM * largest, 1.0), _MOST_ROOM))
 
     def score_gradient(self, seen: Seen, memory: Memory) -> Tensor:
-        p = torch.sigmoid(seen.scores)
-        pulls = torch.cat([memory["pulls"].float(), torch.zeros(1)])
-        own = pulls[cells_of(self.parity, seen, len(self.group_sizes))]
-        return p - seen.labels + torch.where(own > 0, own * p, own * (1 - p))
+        pulls = memory["pulls"].float().index_select(0, self._cells(seen))
+        # (1 + |c|) p − y for a positive pull; a negative one adds its size to the labels too.
+        return torch.sigmoid(seen.scores).mul_(1 + pulls.abs()).add_(pulls.clamp(max=0.0)).sub_(seen.labels)
 
 
 def fairdp_parity(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
@@ -132,6 +164,8 @@ def fairdp_parity(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe
     control = ParityControl(
         parity=config.parity,
         max_gap=config.max_gap,
+        min_ratio=config.min_ratio,
+        positive_rate=config.positive_rate,
         batch_size=config.sample_rate * sum(group_sizes),
         group_sizes=group_sizes,
         n_steps=config.n_steps,

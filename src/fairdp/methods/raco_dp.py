@@ -32,6 +32,7 @@ class RateConstraints(Companion):
 
     parity: str
     max_gap: float
+    min_ratio: float
     batch_size: float
     group_sizes: tuple[float, ...]
     dual_rate: float
@@ -71,7 +72,8 @@ class RateConstraints(Companion):
         histogram = noisy.numpy().reshape(-1, 2)
         counted = histogram.sum(1)
         rates = np.divide(histogram[:, 1], counted, out=np.full_like(counted, 0.5), where=counted != 0).clip(0, 1)
-        excess = rates[:, None] - rates[None, :] - self.max_gap
+        allowed = min(self.max_gap, (1 - self.min_ratio) * float(rates.max()))
+        excess = rates[:, None] - rates[None, :] - allowed
         raised = (memory["multipliers"].numpy() + self.dual_rate * excess).clip(0, _LARGEST_MULTIPLIER)
         multipliers = raised * peers(self.parity, len(self.group_sizes)).numpy()
         memory["multipliers"] = torch.from_numpy(multipliers.astype(np.float32))
@@ -103,6 +105,7 @@ def raco_dp(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
     constraints = RateConstraints(
         parity=config.parity,
         max_gap=config.max_gap,
+        min_ratio=config.min_ratio,
         batch_size=config.sample_rate * sum(group_sizes),
         group_sizes=group_sizes,
         dual_rate=_ASCENT / config.n_steps,
