@@ -60,6 +60,8 @@ class Defaults:
     activation: str
     optimizer: str = "adam"
     momentum: float = 0.0
+    # Another forward pass through a network is dear, another product with a vector is not.
+    steps_per_look: int = 4
 
 
 # `verify` plans a run again from these: raise SCHEMA_VERSION with any change.
@@ -83,6 +85,7 @@ METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
         activation="relu",
         optimizer="sgd",
         momentum=0.5,
+        steps_per_look=1,
     ),
 }
 METHOD_MODELS = {"raco_dp": "logistic", "fairdp_parity": "logistic", "fairfm": "logistic", "fairfm_smooth": "logistic"}
@@ -181,6 +184,8 @@ class TrainConfig:
     parity, max_gap, min_ratio, positive_rate
         For methods that take a target: which rates should agree between the groups, by how much they may differ,
         what the smallest over the largest must be at least, and the share of positive decisions (None: any).
+    steps_per_look
+        Every how many steps ``fairdp_parity`` looks at the decisions of the averaged model.
     fairness_weight
         Weight of the penalty of methods that have one, :math:`\lambda`.
     grouping, max_sample_rate
@@ -205,6 +210,7 @@ class TrainConfig:
     max_gap: float = DEFAULT_MAX_GAP
     min_ratio: float = 0.0
     positive_rate: float | None = None
+    steps_per_look: int = 1
     fairness_weight: float = 10.0
     grouping: str = "attribute"
     max_sample_rate: float = 1.0
@@ -214,7 +220,10 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _validate.sample_rate(sample_rate=self.sample_rate)
         _validate.positive_integer(
-            n_steps=self.n_steps, n_members=self.n_members, max_physical_batch_size=self.max_physical_batch_size
+            n_steps=self.n_steps,
+            n_members=self.n_members,
+            max_physical_batch_size=self.max_physical_batch_size,
+            steps_per_look=self.steps_per_look,
         )
         if self.max_physical_batch_size > LARGEST_PHYSICAL_BATCH:
             raise ValueError(
@@ -299,5 +308,6 @@ def train_config(
         # Who asks for a ratio has said what is wanted; a gap on top of it has to be asked for.
         max_gap=(DEFAULT_MAX_GAP if min_ratio is None else 1.0) if max_gap is None else max_gap,
         min_ratio=0.0 if min_ratio is None else min_ratio,
+        steps_per_look=defaults.steps_per_look,
         **others,
     )

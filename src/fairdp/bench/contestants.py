@@ -43,8 +43,8 @@ class Task:
         Timed rounds, in each of which every contestant takes one step.
     seconds
         Time after which no further round starts.
-    n_steps, n_trainings
-        Steps of a whole training and timed trainings, where methods are compared.
+    n_method_rounds
+        Timed rounds where methods are compared.
     """
 
     shape: tuple[int, ...]
@@ -52,8 +52,7 @@ class Task:
     batch_size: int
     n_rounds: int
     seconds: float
-    n_steps: int = 5
-    n_trainings: int = 1
+    n_method_rounds: int = 2
 
     @property
     def sample_rate(self) -> float:

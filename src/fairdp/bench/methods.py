@@ -1,39 +1,77 @@
-"""What training by each method costs beside DP-SGD: the same records, model, batches and number of steps."""
-
-from collections.abc import Callable
+"""What a step of each method costs beside one of DP-SGD: the same records, model and batches."""
 
 from fairdp import fitting
 from fairdp.accounting import PrivacyBudget
 from fairdp.bench.contestants import Step, Task
-from fairdp.config import ModelConfig, TrainConfig
+from fairdp.bench.meters import WARM_UP_ROUNDS, median_milliseconds
+from fairdp.config import ModelConfig, TrainConfig, defaults_of
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
+from fairdp.training.loop import Trainer, TrainingState
 from fairdp.training.recipe import make_plan
+from fairdp.training.update import FlatOptimizer
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
+# Timed together: some methods release more in one step out of four.
+BLOCK = 8
+TRAINING, TRAINING_ROUNDS = 80, 3
 
 
-def trainings(task: Task, *, n_steps: int) -> dict[str, Step]:
-    """One training by every method, as a user's run makes it; a method without steps takes none."""
+def methods_vs_dpsgd(task: Task) -> dict[str, float]:
+    """Time of some steps of each method over that of as many steps of DP-SGD.
+
+    Of methods that are not a single run of steps, a whole training is timed, and one of DP-SGD beside it.
+    """
     data = task.data()
-    return {name: _training(name, task, data, n_steps) for name in METHODS}
+    in_one_run = {name for name, method in METHODS.items() if method.is_one_run}
+    n_rounds = task.n_method_rounds
+    steps = {name: _block(name, task, data, n_rounds) for name in METHODS if name in in_one_run}
+    trainings = {name: _training(name, task, data) for name in METHODS if name not in in_one_run or name == "dpsgd"}
+    times = median_milliseconds(steps, n_rounds=n_rounds, seconds=task.seconds)[0]
+    wholes = median_milliseconds(trainings, n_rounds=TRAINING_ROUNDS, seconds=task.seconds)[0]
+    ratios = {name: own / wholes["dpsgd"] for name, own in wholes.items()}
+    return ratios | {name: own / times["dpsgd"] for name, own in times.items()}
 
 
-def _training(name: str, task: Task, data: GroupedData, n_steps: int) -> Callable[[], object]:
-    config = TrainConfig(sample_rate=task.sample_rate, n_steps=n_steps, clip_norm=1.0, learning_rates=(0.005,))
-    sizes = tuple(float(size) for size in data.group_sizes)
-    plan = make_plan(METHODS[name].recipe(config, sizes), BUDGET, n_steps=n_steps)
+def _block(name: str, task: Task, data: GroupedData, n_rounds: int) -> Step:
+    # Each round takes a block untimed and one timed.
+    config = _config(name, task, n_steps=2 * BLOCK * (n_rounds + WARM_UP_ROUNDS))
+    plan = make_plan(METHODS[name].recipe(config, _sizes(data)), BUDGET, n_steps=config.n_steps)
+    generators = fitting.Generators.of(0)
+    model = fitting.build_model(ModelConfig(kind="mlp", hidden=(64, 64)), task.shape, None, generators.start)
+    state = TrainingState(model, FlatOptimizer("adam"), generators.sampling, generators.noise)
+    trainer = Trainer(state, data, plan, config)
+
+    def steps() -> None:
+        for _ in range(BLOCK):
+            trainer.step()
+
+    return steps
+
+
+def _training(name: str, task: Task, data: GroupedData) -> Step:
+    config = _config(name, task, n_steps=TRAINING)
+    plan = make_plan(METHODS[name].recipe(config, _sizes(data)), BUDGET, n_steps=TRAINING)
     linear = METHODS[name].tables_only
     kind = ModelConfig(kind="logistic", n_active=task.shape[0]) if linear else ModelConfig(kind="mlp", hidden=(64, 64))
 
-    def train() -> object:
+    def train() -> None:
         generators = fitting.Generators.of(0)
         model = fitting.build_model(kind, task.shape, None, generators.start)
-        return fitting.run(model, data, plan, config, generators, fitting.Progress(), None)
+        fitting.run(model, data, plan, config, generators, fitting.Progress(), None)
 
     return train
 
 
-def ratios_to_dpsgd(milliseconds: dict[str, float]) -> dict[str, float]:
-    """Training time of every method over that of DP-SGD."""
-    return {name: own / milliseconds["dpsgd"] for name, own in milliseconds.items()}
+def _config(name: str, task: Task, *, n_steps: int) -> TrainConfig:
+    return TrainConfig(
+        sample_rate=task.sample_rate,
+        n_steps=n_steps,
+        clip_norm=1.0,
+        learning_rates=(0.005,),
+        steps_per_look=defaults_of("mlp", name).steps_per_look,
+    )
+
+
+def _sizes(data: GroupedData) -> tuple[float, ...]:
+    return tuple(float(size) for size in data.group_sizes)

@@ -54,6 +54,7 @@ class ParityControl(Companion):
     batch_size: float
     group_sizes: tuple[float, ...]
     n_steps: int
+    steps_per_look: int = 1
     share: float = 0.2
     sees_average: bool = True
 
@@ -92,7 +93,7 @@ class ParityControl(Companion):
         zeros = torch.zeros_like(shares)
         return {
             **{"shares": shares, "counted": zeros, "rates": zeros, "integral": zeros, "pulls": zeros},
-            **{"rate_pull": zeros[:1], "step": zeros[:1]},
+            **{"rate_pull": zeros[:1], "look": zeros[:1]},
         }
 
     def statistics(self, seen: Seen, memory: Memory) -> Tensor:
@@ -103,25 +104,26 @@ class ParityControl(Companion):
         return torch.cat([rows.scatter(1, cells, decided / 2**0.5), rows.scatter(1, cells, 2**-0.5)], 1)
 
     def learn(self, noisy: Tensor, memory: Memory) -> None:
-        step = float(memory["step"]) + 1
+        look = float(memory["look"]) + 1
         sums = noisy.double().numpy()
         shares = memory["shares"].numpy()
         if self._by_label:
             sums, counted = 2**0.5 * sums.reshape(2, -1)
             counted = memory["counted"].numpy() + counted
-            shares = np.maximum(counted / (step * self.batch_size), _SMALLEST_SHARE * self._group_shares)
+            shares = np.maximum(counted / (look * self.batch_size), _SMALLEST_SHARE * self._group_shares)
             memory["counted"] = torch.from_numpy(counted)
         rates = sums / (2 * self.batch_size * shares) + 0.5
-        weighted = _SMOOTHING * memory["rates"].numpy() + (1 - _SMOOTHING) * rates
-        smoothed = (weighted / (1 - _SMOOTHING**step)).clip(0.0, 1.0)
+        kept = _SMOOTHING**self.steps_per_look
+        weighted = kept * memory["rates"].numpy() + (1 - kept) * rates
+        smoothed = (weighted / (1 - kept**look)).clip(0.0, 1.0)
         # The integral gains fall to zero, so that what is averaged at the end has come to rest.
-        rest = 1 - (step - 1) / self.n_steps
+        fall = self.steps_per_look * (1 - (look - 1) * self.steps_per_look / self.n_steps)
         integral, pulls = memory["integral"].numpy().copy(), np.zeros_like(rates)
         for own in self._peers:
             control = BandControl(
                 shares=shares[own],
                 width=min(self.max_gap, (1 - self.min_ratio) * float(smoothed[own].max())),
-                integral=_INTEGRAL * rest,
+                integral=_INTEGRAL * fall,
                 proportional=_PROPORTIONAL,
                 largest=_LARGEST_PULL,
             )
@@ -129,14 +131,14 @@ class ParityControl(Companion):
             pulls[own] = integral[own] + control.damping(smoothed[own])
         pulls /= shares
         if self.positive_rate is not None:
-            pulls += self._rate_pull(rates @ shares, smoothed @ shares, rest, memory)
-        kept = {"shares": shares, "rates": weighted, "integral": integral, "pulls": pulls, "step": np.full(1, step)}
-        memory.update({name: torch.from_numpy(value) for name, value in kept.items()})
+            pulls += self._rate_pull(rates @ shares, smoothed @ shares, fall, memory)
+        new = {"shares": shares, "rates": weighted, "integral": integral, "pulls": pulls, "look": np.full(1, look)}
+        memory.update({name: torch.from_numpy(value) for name, value in new.items()})
 
-    def _rate_pull(self, rate: float, smoothed: float, rest: float, memory: Memory) -> float:
+    def _rate_pull(self, rate: float, smoothed: float, fall: float, memory: Memory) -> float:
         """Pull on everybody towards the stated overall rate."""
         assert self.positive_rate is not None
-        raised = float(memory["rate_pull"]) + _RATE_INTEGRAL * rest * (rate - self.positive_rate)
+        raised = float(memory["rate_pull"]) + _RATE_INTEGRAL * fall * (rate - self.positive_rate)
         raised = min(max(raised, -_LARGEST_PULL), _LARGEST_PULL)
         memory["rate_pull"] = torch.full((1,), raised, dtype=torch.float64)
         return raised + _RATE_PROPORTIONAL * (smoothed - self.positive_rate)
@@ -169,5 +171,6 @@ def fairdp_parity(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe
         batch_size=config.sample_rate * sum(group_sizes),
         group_sizes=group_sizes,
         n_steps=config.n_steps,
+        steps_per_look=config.steps_per_look,
     )
     return replace(dpsgd(config, group_sizes), companion=control, averaging=_AVERAGING)

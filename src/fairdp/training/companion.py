@@ -35,8 +35,9 @@ class Companion(Protocol):
     """
 
     needs_norms: bool = False
-    # Whether statistics are of the averaged model's scores, not of the iterate's.
+    # Whether statistics are of the averaged model's scores, not of the iterate's, and how often they are asked for.
     sees_average: bool = False
+    steps_per_look: int = 1
 
     @property
     def what(self) -> str:

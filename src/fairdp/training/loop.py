@@ -97,7 +97,8 @@ class Trainer:
     def _released(self, batch: Tensor, n_members: int) -> BoundedSum:
         """The gradient; the companion learns its statistics before it, on the way to it, or after."""
         own = self.companion
-        if own is None or not own.n_statistics:
+        # Accounted as if every step released statistics: releasing less costs no more.
+        if own is None or not own.n_statistics or self.state.step % own.steps_per_look:
             return self.clipped_sum(batch, n_members)
         if own.sees_average:
             # What is seen of the average steers the next step: one pass over the records for both.
