@@ -51,9 +51,21 @@ _ALL = (
     ),
     Study(
         name="parity",
-        shows="How well methods with a target hold it, and what it costs.",
+        shows="How well methods with a target for demographic parity hold it, and what it costs, at three budgets.",
         home="fairdp.studies.parity",
-        function="parity_study",
+        function="frontier_study",
+    ),
+    Study(
+        name="parity-notions",
+        shows="The same for equal opportunity, equalized odds, and four groups.",
+        home="fairdp.studies.parity",
+        function="notion_study",
+    ),
+    Study(
+        name="parity-splits",
+        shows="The same on splits and populations on which no constant was chosen.",
+        home="fairdp.studies.parity",
+        function="split_study",
     ),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

@@ -1,97 +1,211 @@
-"""How well methods with a target hold it, and what it costs, on the same records at the same budget."""
+"""How well methods with a target hold it, and what it costs, beside the reduction without privacy and a control."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from fairdp.data.grouped import GroupedData
-from fairdp.estimators import FairDPClassifier
+from fairdp.studies.fits import Fit, Population, control_at, figures_of, mean_and_error
 from fairdp.studies.parallel import run_tasks
+from fairdp.studies.reduction import BOUNDS, FEATURES, Reduction, accuracy_at, reduce
 from fairdp.studies.results import Findings, Run, markdown_table
-from fairdp.tasks.measuring import measure
-from fairdp.tasks.records import Source, load_records
 
-EPSILON, N_SEEDS = 1.0, 5
+N_SEEDS = 5
 METHODS = ("fairdp_parity", "raco_dp", "dp_postprocess")
-# A gap of one asks for nothing.
-TARGETS = {
-    "adult": (1.0, 0.05, 0.02),
-    "adult_full": (1.0, 0.10, 0.05, 0.02),
-    "credit": (1.0, 0.01),
-    "synthetic": (1.0, 0.05, 0.02),
+CONTROLS = ("fairdp_parity", "dpsgd")
+NO_TARGET = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A population, a notion of parity and a budget, with the gaps that are aimed at."""
+
+    population: Population
+    targets: tuple[float, ...]
+    parity: str = "demographic_parity"
+    epsilon: float = 1.0
+
+
+ADULT, FULL = Population(dataset="adult"), Population(dataset="adult_full")
+FRONTIERS = tuple(
+    Case(population=population, targets=targets, epsilon=epsilon)
+    for epsilon in (1.0, 0.5, 2.0)
+    for population, targets in (
+        (ADULT, (0.05, 0.02)),
+        (FULL, (0.10, 0.05, 0.02)),
+        (Population(dataset="credit"), (0.01,)),
+        (Population(dataset="synthetic"), (0.05, 0.02)),
+    )
+)
+NOTIONS = (
+    *(
+        Case(population=population, targets=(0.05, 0.02), parity=parity)
+        for population in (ADULT, FULL)
+        for parity in ("equal_opportunity", "equalized_odds")
+    ),
+    *(
+        Case(population=Population(dataset=name, by_race=True), targets=(0.05, 0.03))
+        for name in ("adult", "adult_full")
+    ),
+)
+SPLITS = (
+    *(Case(population=Population(dataset="adult", split=s), targets=(0.02, 0.05)) for s in range(5)),
+    *(Case(population=Population(dataset="adult_full", split=s), targets=(0.02, 0.05)) for s in range(5)),
+    *(Case(population=Population(dataset="credit", split=s), targets=(0.01,)) for s in range(5)),
+    *(
+        Case(population=Population(dataset="synthetic", bias=bias, split=s), targets=(0.05, 0.02))
+        for bias in (0.5, 1.0, 1.5)
+        for s in range(5)
+    ),
+)
+QUICK = (Case(population=Population(dataset="synthetic"), targets=(0.05,)),)
+
+
+def frontier_study(run: Run) -> Findings:
+    """Demographic parity on four tables at three budgets."""
+    return _study(QUICK if run.quick else FRONTIERS, run)
+
+
+def notion_study(run: Run) -> Findings:
+    """Equal opportunity, equalized odds, and four groups."""
+    return _study(QUICK if run.quick else NOTIONS, run)
+
+
+def split_study(run: Run) -> Findings:
+    """Splits and populations on which no constant was chosen: each split is a seed."""
+    return _study(QUICK if run.quick else SPLITS, run, n_seeds=1)
+
+
+def _study(cases: Sequence[Case], run: Run, n_seeds: int = N_SEEDS) -> Findings:
+    fits = [fit for case in cases for fit in _fits(case, range(run.seed, run.seed + (2 if run.quick else n_seeds)))]
+    bounds = BOUNDS[-2:] if run.quick else BOUNDS
+    asked = dict.fromkeys((case.population, case.parity) for case in cases)
+    reductions = [
+        Reduction(population=p, parity=parity, bound=bound, features=features)
+        for p, parity in asked
+        for features in FEATURES
+        for bound in bounds
+    ]
+    trained = dict(zip(fits, run_tasks(figures_of, fits, run, what="trainings"), strict=True))
+    reduced = dict(zip(reductions, run_tasks(reduce, reductions, run, what="reductions"), strict=True))
+    rows = [row for same in _alike(cases) for row in _rows(same, trained, reduced)]
+    frontiers = [{**_named(task), **found} for task, found in reduced.items()]
+    n_runs = rows[0]["n_runs"]
+    return Findings({"n_runs": n_runs, "rows": rows, "reductions": frontiers}, _text(rows, n_runs))
+
+
+def _fits(case: Case, seeds: range) -> list[Fit]:
+    settings = {"epsilon": case.epsilon, "certify_fraction": 0.0}
+    target = {"parity": case.parity}
+    own = [
+        Fit(
+            population=case.population,
+            method=method,
+            seed=seed,
+            settings=tuple((settings | target | {"max_gap": gap}).items()),
+            is_control=gap == NO_TARGET and method in CONTROLS,
+        )
+        for gap in (NO_TARGET, *case.targets)
+        for method in METHODS
+        for seed in seeds
+    ]
+    controls = [
+        Fit(
+            population=case.population,
+            method="dpsgd",
+            seed=seed,
+            settings=tuple((settings | target).items()),
+            is_control=True,
+        )
+        for seed in seeds
+    ]
+    return own + controls
+
+
+def _alike(cases: Sequence[Case]) -> list[list[Case]]:
+    """Cases that differ in their split only are rows of one mean."""
+    alike: dict[tuple[str, str, float], list[Case]] = {}
+    for case in cases:
+        alike.setdefault((str(case.population), case.parity, case.epsilon), []).append(case)
+    return list(alike.values())
+
+
+def _rows(
+    cases: Sequence[Case], trained: dict[Fit, dict[str, Any]], reduced: dict[Reduction, dict[str, float]]
+) -> list[dict[str, Any]]:
+    first, rows = cases[0], []
+    own = {fit: found for fit, found in trained.items() if any(_is_of(fit, case) for case in cases)}
+    controls = {m: [f for fit, f in own.items() if fit.method == m and fit.is_control] for m in CONTROLS}
+    for gap, method in [(NO_TARGET, "dpsgd"), *((g, m) for g in (NO_TARGET, *first.targets) for m in METHODS)]:
+        asked = None if method == "dpsgd" else gap
+        runs = {fit: f for fit, f in own.items() if fit.method == method and dict(fit.settings).get("max_gap") == asked}
+        for fit, found in runs.items():
+            for features in FEATURES:
+                frontier = [f for task, f in reduced.items() if _is_beside(task, fit, first.parity, features)]
+                found[f"over_reduction_{features}"] = found["accuracy"] - accuracy_at(frontier, found["gap"])
+        row = {
+            "population": str(first.population),
+            "parity": first.parity,
+            "epsilon": first.epsilon,
+            "max_gap": gap,
+            "method": method,
+            "n_runs": len(runs),
+            **mean_and_error(list(runs.values())),
+        }
+        rate = row["mean"]["positive_rate"]
+        row["controls_at_this_rate"] = {m: control_at(found, rate) for m, found in controls.items()}
+        rows.append(row)
+    return rows
+
+
+def _is_of(fit: Fit, case: Case) -> bool:
+    settings = dict(fit.settings)
+    return (fit.population, settings["parity"], settings["epsilon"]) == (case.population, case.parity, case.epsilon)
+
+
+def _is_beside(task: Reduction, fit: Fit, parity: str, features: str) -> bool:
+    return (task.population, task.parity, task.features) == (fit.population, parity, features)
+
+
+def _named(task: Reduction) -> dict[str, Any]:
+    return {
+        **{"population": str(task.population), "split": task.population.split, "parity": task.parity},
+        **{"bound": task.bound, "features": task.features},
+    }
+
+
+_SHOWN = {
+    "accuracy": "accuracy",
+    "gap": "test gap",
+    "training_gap": "training gap",
+    "positive_rate": "positive rate",
+    "demographic_parity_ratio": "ratio",
+    "over_reduction_raw": "over reduction",
+    "over_reduction_ours": "over it on our inputs",
 }
-QUICK_TARGETS = {"synthetic": (0.05,)}
 
 
-@dataclass(frozen=True)
-class _Task:
-    dataset: str
-    method: str
-    max_gap: float
-    seed: int
-
-
-def parity_study(run: Run) -> Findings:
-    """Gap on training and test records, accuracy, positive rate and ratio for every target."""
-    targets, n_seeds = (QUICK_TARGETS, 2) if run.quick else (TARGETS, N_SEEDS)
-    cases = [(d, g, m) for d, gaps in targets.items() for g in gaps for m in METHODS]
-    tasks = [_Task(d, m, g, run.seed + s) for d, g, m in cases for s in range(n_seeds)]
-    found = run_tasks(_figures, tasks, run, what="parity")
-    rows = [_summary(case, found[i * n_seeds : (i + 1) * n_seeds]) for i, case in enumerate(cases)]
-    return Findings({"epsilon": EPSILON, "n_seeds": n_seeds, "rows": rows}, _text(rows, n_seeds))
-
-
-def _figures(task: _Task, rng: np.random.Generator) -> dict[str, float]:
-    source = Source(
-        table=None, dataset=task.dataset, label=None, positive=None, sensitive=(), schema=None, test_fraction=0.2
-    )
-    records = load_records(source)
-    model = FairDPClassifier(
-        method=task.method, max_gap=task.max_gap, epsilon=EPSILON, certify_fraction=0.0, random_state=task.seed
-    )
-    model.fit_grouped(records.train, feature_schema=None if records.schema is None else records.schema.to_dict())
-    return {
-        **{name: value for name, value in measure(model, records.test).items() if isinstance(value, float)},
-        "training_gap": _gap(model, records.train),
-    }
-
-
-def _gap(model: FairDPClassifier, data: GroupedData) -> float:
-    return float(measure(model, data)["demographic_parity_difference"])
-
-
-def _summary(case: tuple[str, float, str], runs: list[dict[str, float]]) -> dict[str, Any]:
-    dataset, max_gap, method = case
-    numbers = {name: np.array([own[name] for own in runs]) for name in runs[0]}
-    return {
-        "dataset": dataset,
-        "max_gap": max_gap,
-        "method": method,
-        "mean": {name: float(values.mean()) for name, values in numbers.items()},
-        "standard_error": {name: float(values.std(ddof=1) / np.sqrt(len(values))) for name, values in numbers.items()},
-    }
-
-
-def _text(rows: list[dict[str, Any]], n_seeds: int) -> str:
-    shown = {
-        "accuracy": "accuracy",
-        "demographic_parity_difference": "test gap",
-        "training_gap": "training gap",
-        "positive_rate": "positive rate",
-        "demographic_parity_ratio": "ratio",
-    }
+def _text(rows: list[dict[str, Any]], n_runs: int) -> str:
     lines = [
         (
-            row["dataset"],
-            "none" if row["max_gap"] == 1 else f"{row['max_gap']:g}",
+            row["population"],
+            row["parity"].replace("_", " "),
+            f"{row['epsilon']:g}",
+            "none" if row["max_gap"] == NO_TARGET else f"{row['max_gap']:g}",
             f"`{row['method']}`",
-            *(f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" for name in shown),
+            *(f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" for name in _SHOWN),
+            *(_at(row["controls_at_this_rate"][name]) for name in CONTROLS),
         )
         for row in rows
     ]
+    headers = ("data", "parity", "ε", "target", "method", *_SHOWN.values(), "control", "control `dpsgd`")
     return (
-        f"ε = {EPSILON:g}, δ = 1e-5, no records held out, the defaults of each method; mean ± standard error over "
-        f"{n_seeds} seeds. `dp_postprocess` uses the group in its decisions, the others do not.\n\n"
-        + markdown_table(("data", "target", "method", *shown.values()), lines)
+        f"δ = 1e-5, no records held out, the defaults of each method; mean ± standard error over {n_runs} runs. "
+        "`dp_postprocess` uses the group in its decisions, the others do not. Over reduction: accuracy minus that of "
+        "fairlearn's ExponentiatedGradient without privacy, at the same test gap. Control: a model without a target, "
+        "of `fairdp_parity` and of `dpsgd`, with its threshold moved to the row's positive rate: gap (accuracy).\n\n"
+        + markdown_table(headers, lines)
     )
+
+
+def _at(control: dict[str, float]) -> str:
+    return f"{control['gap']:.3f} ({control['accuracy']:.4f})"
