@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp.config import ModelConfig, check_groups
+from fairdp.config import ModelConfig
+from fairdp.defaults import check_groups
 from fairdp.fitting import Generators, Progress, build_model, noisy_sizes, resumed_checkpoint
 from statistical import assert_plausible
 

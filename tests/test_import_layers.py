@@ -9,6 +9,7 @@ import fairdp
 LAYERS: list[tuple[str, ...]] = [
     ("_validate", "files", "keys", "rounding"),
     ("accounting", "config", "discrete"),
+    ("defaults",),
     ("data.grouped", "sensitive", "labels", "metrics"),
     ("data",),
     ("register",),

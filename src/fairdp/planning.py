@@ -10,7 +10,8 @@ from fairdp.certify.gaussian import utility_ceiling
 from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem_2_printed
 from fairdp.certify.registration import METRICS, SMALLEST_EPSILON, Registration
 from fairdp.certify.widths import expected_widths, fraction_for_width
-from fairdp.config import METHOD_MODELS, TrainConfig, check_groups, train_config
+from fairdp.config import TrainConfig
+from fairdp.defaults import METHOD_MODELS, check_groups, train_config
 from fairdp.methods import METHODS
 from fairdp.privacy import PrivacySpent, privacy_spent
 from fairdp.training.recipe import Plan, make_plan

@@ -7,9 +7,10 @@ from typing import Any
 from fairdp import fitting
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.checkpoint import Checkpoint
-from fairdp.config import ModelConfig, TrainConfig, check_groups
+from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.columns import EncodedColumns
 from fairdp.data.grouped import GroupedData
+from fairdp.defaults import check_groups
 from fairdp.looks import Looks, check_certifiable
 from fairdp.methods import METHODS
 from fairdp.parts import Parts, hold_out

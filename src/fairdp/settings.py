@@ -9,16 +9,9 @@ from fairdp import _validate, fitting
 from fairdp.accounting import PrivacyBudget
 from fairdp.certification import CertificationSettings
 from fairdp.certify.registration import METRICS, Registration
-from fairdp.config import (
-    TRAINING_PARAMETERS,
-    ModelConfig,
-    TrainConfig,
-    defaults_of,
-    kind_of,
-    plain,
-    train_config,
-)
+from fairdp.config import ModelConfig, TrainConfig, plain
 from fairdp.data.columns import EncodedColumns
+from fairdp.defaults import TRAINING_PARAMETERS, defaults_of, kind_of, train_config
 from fairdp.methods import METHODS
 from fairdp.predictors import Predictor
 from fairdp.training.models import ExtractorBuilder, ParameterSmoothing

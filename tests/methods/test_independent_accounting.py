@@ -7,7 +7,7 @@ import pytest
 from opacus.accountants import PRVAccountant, RDPAccountant
 
 from fairdp.accounting import LaplaceRelease, PrivacyBudget
-from fairdp.config import METHOD_MODELS, train_config
+from fairdp.defaults import METHOD_MODELS, train_config
 from fairdp.methods import METHODS
 from fairdp.training.recipe import make_plan
 

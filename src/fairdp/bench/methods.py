@@ -4,8 +4,9 @@ from fairdp import fitting
 from fairdp.accounting import PrivacyBudget
 from fairdp.bench.contestants import Step, Task
 from fairdp.bench.meters import WARM_UP_ROUNDS, median_milliseconds
-from fairdp.config import ModelConfig, TrainConfig, defaults_of
+from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.grouped import GroupedData
+from fairdp.defaults import defaults_of
 from fairdp.methods import METHODS
 from fairdp.training.loop import Trainer, TrainingState
 from fairdp.training.recipe import make_plan

@@ -202,4 +202,6 @@ class Trainer:
             rate = config.sgd_learning_rate
             if state.optimizer.kind == "adam":
                 state.optimizer = FlatOptimizer("sgd", config.momentum)
+        if self.plan.noise_std:
+            rate = min(rate, config.largest_noise_step / self.plan.noise_std)
         state.optimizer.step(state.model.params, noisy, rate)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 
 from fairdp.accounting import RELATION, epsilon_spent, joint_multiplier, mechanism_from
-from fairdp.config import train_config
+from fairdp.defaults import train_config
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE, plan_run
 from fairdp.privacy import privacy_spent
