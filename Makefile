@@ -18,7 +18,7 @@ demo: $(VENV)/.base
 	@mkdir -p demo
 	@$(BIN)/fairdp data get adult >/dev/null && data=adult || data=synthetic; \
 	 test $$data = adult || echo "The Adult data could not be had; using the built-in synthetic population."; \
-	 $(BIN)/fairdp fit --dataset $$data --method fairdp --epsilon 1 --seed 0 --out demo/model
+	 $(BIN)/fairdp fit --dataset $$data --epsilon 1 --seed 0 --out demo/model
 
 setup: $(VENV)/.dev
 

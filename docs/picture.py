@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-DEMO = ["fit", "--dataset", "adult", "--method", "fairdp", "--epsilon", "1", "--seed", "0"]
+DEMO = ["fit", "--dataset", "adult", "--epsilon", "1", "--seed", "0"]
 
 
 def main(target: str) -> None:

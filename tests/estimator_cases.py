@@ -9,7 +9,7 @@ from fairdp.metrics import area_under_roc
 
 # One plan for nearly all tests: the search for its noise is cached. A certificate costs more than such a run, so only
 # the tests that it matters to make one.
-SHORT = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "certify_fraction": 0.0}
+SHORT = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "certify_fraction": 0.0}
 CERTIFIED = {"certify_fraction": 0.2}
 PRIVATE = [name for name, method in METHODS.items() if method.private]
 
@@ -39,6 +39,6 @@ def auc_of(model, X, y):
 
 def private_dataset_auc(name, **parameters):
     data = load_dataset(name)
-    model = FairDPClassifier(epsilon=1.0, random_state=0, **parameters).fit_grouped(data.train)
+    model = FairDPClassifier(method="fairdp", epsilon=1.0, random_state=0, **parameters).fit_grouped(data.train)
     assert 0.95 <= model.privacy_.epsilon <= 1
     return auc_of(model, data.test.X, data.test.y)

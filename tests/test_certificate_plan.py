@@ -24,7 +24,7 @@ DEFAULTS = {
     "n_members": 10,
     "noise_allocation": "per_group",
 }
-PLAN = ("plan", "--epsilon", 1, "--group-sizes", "10000,20000", "--n-steps", 20)
+PLAN = ("plan", "--method", "fairdp", "--epsilon", 1, "--group-sizes", "10000,20000", "--n-steps", 20)
 
 
 def plan_of(certificate=None, **changes):

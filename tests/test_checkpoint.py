@@ -17,7 +17,7 @@ from fairdp.looks import Looks
 from fairdp.parts import hold_out
 from fairdp.settings import RunSettings
 
-SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+SETTINGS = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
 
 class Killed(Exception):
@@ -60,9 +60,10 @@ def params(model):
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "adam_then_sgd"])
 @pytest.mark.parametrize("step", [2, 11, 19, 20])
-def test_a_killed_run_continues_to_the_same_parameters_bit_by_bit(tmp_path, optimizer, step):
+@pytest.mark.parametrize("method", ["fairdp", "fairdp_parity"])
+def test_a_killed_run_continues_to_the_same_parameters_bit_by_bit(tmp_path, optimizer, step, method):
     path = tmp_path / "c"
-    settings = {"optimizer": optimizer, "momentum": 0.5 if optimizer == "sgd" else 0.0}
+    settings = {"optimizer": optimizer, "momentum": 0.5 if optimizer == "sgd" else 0.0, "method": method}
     whole = uninterrupted(**settings)
     interrupted(path, step, **settings)
     resumed = run(path, resume=True, **settings)

@@ -17,7 +17,7 @@ from fairdp.reporting import print_plan
 from fairdp.training.backprop import RecordByRecord, backprop_of
 from fairdp.training.models import ScoreModel
 
-SETTINGS = {"epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1}
+SETTINGS = {"method": "fairdp", "epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1}
 
 
 def records(n_samples: int = 400, *, seed: int = 0, sizes: tuple[int, ...] | None = None) -> GroupedData:
@@ -140,7 +140,8 @@ def test_private_sizes_are_the_only_ones_that_plans_see(monkeypatch):
     original = fitting.plan_run
     monkeypatch.setattr(fitting, "plan_run", lambda *a: plans.append(original(*a)) or plans[-1])
     data = records(sizes=(10, 500))
-    FairDPClassifier(epsilon=1.0, n_steps=5, group_sizes="private", random_state=0).fit_grouped(data)
+    model = FairDPClassifier(method="fairdp", epsilon=1.0, n_steps=5, group_sizes="private", random_state=0)
+    model.fit_grouped(data)
     # A fifth is held out for the certificate; how many those are in truth is not looked at.
     assert plans[0].recipe.group_sizes == (0.8 * 9_010, 0.8 * 9_500)
     assert plans[0].recipe.sample_rates == (0.01, 0.01)
@@ -182,7 +183,7 @@ def test_no_table_shows_less_epsilon_than_was_accounted(capsys):
     privacy = FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records()).privacy_
     spent = dataclasses.replace(privacy, epsilon=0.99974, epsilon_by_group={"f": 0.99974, "m": 0.123421})
     settings = {**SETTINGS, "delta": 1e-5, "clip_norm": None, "weight_bound": 1.0, "noise_allocation": "average"}
-    report = plan_report(group_sizes=(200, 200), method="fairdp", **settings)
+    report = plan_report(group_sizes=(200, 200), **settings)
     print_plan({**report, "privacy": spent.to_dict()}, as_json=False)
     shown = capsys.readouterr().out
     assert "0.9998" in shown

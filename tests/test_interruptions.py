@@ -14,7 +14,19 @@ N_STEPS = 2500
 
 def start(*arguments) -> subprocess.Popen:
     """A run of its own process; one thread, so that sums are added in the same order every time."""
-    settings = ["fit", "--dataset", "synthetic", "--n-steps", N_STEPS, "--sample-rate", 0.05, "--json", *arguments]
+    settings = [
+        "fit",
+        "--dataset",
+        "synthetic",
+        "--method",
+        "fairdp",
+        "--n-steps",
+        N_STEPS,
+        "--sample-rate",
+        0.05,
+        "--json",
+        *arguments,
+    ]
     return subprocess.Popen(
         [sys.executable, "-c", "from fairdp.cli import main; main()", *map(str, settings)],
         stdout=subprocess.PIPE,

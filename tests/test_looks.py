@@ -39,7 +39,15 @@ class TestLooks:
         monkeypatch.setattr(certificates, "gap_bound", spy)
         X, y, a = people()
         data = GroupedData(X, y, (a == "m").astype(np.int64), ("f", "m"))
-        parameters = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0, **PARITY, **changes}
+        parameters = {
+            "method": "fairdp",
+            "epsilon": 2.0,
+            "n_steps": 20,
+            "sample_rate": 0.2,
+            "random_state": 0,
+            **PARITY,
+            **changes,
+        }
         progress = Progress(observe=lambda step, n_steps: steps.append(step))
         return FairDPClassifier(**parameters).fit_grouped(data, progress=progress), steps, bounds
 

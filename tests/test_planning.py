@@ -55,7 +55,7 @@ def test_a_plan_agrees_with_the_run_it_plans(fraction):
 
     rng = np.random.default_rng(0)
     X, y, a = rng.random((600, 2)), rng.integers(2, size=600), np.repeat(["f", "m"], [200, 400])
-    settings = {"n_steps": 12, "sample_rate": 0.2}
+    settings = {"method": "fairdp", "n_steps": 12, "sample_rate": 0.2}
     model = FairDPClassifier(**settings, certify_fraction=fraction).fit(X, y, sensitive_features=a)
     certificate = CertificatePlan(fraction=fraction)
     planned = plan_of(group_sizes=(200, 400), certificate=certificate, **settings)["privacy"]

@@ -19,7 +19,7 @@ from fairdp.parts import hold_out
 from fairdp.settings import RunSettings
 from statistical import assert_plausible
 
-SHORT = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+SHORT = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 SETTINGS = {**SHORT, "certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}
 
 

@@ -12,6 +12,7 @@ MODELS = ("logistic", "mlp", "cnn")
 OPTIMIZERS = ("adam", "sgd", "adam_then_sgd")
 SCHEDULES = ("piecewise", "inverse_sqrt")
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+DEFAULT_METHOD = "fairdp_parity"
 DEFAULT_MAX_GAP = 0.03
 GROUPINGS = ("attribute", "attribute_and_label")
 LARGEST_PHYSICAL_BATCH = 16_384

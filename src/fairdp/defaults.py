@@ -53,6 +53,23 @@ METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
         steps_per_look=1,
     ),
 }
+# Adam scales every coordinate by what it has seen, so that the same pull does not have the same effect twice.
+METHOD_DEFAULTS |= {
+    ("fairdp_parity", kind): Defaults(
+        sample_rate=sample_rate,
+        n_epochs=n_epochs,
+        clip_norm=1.0,
+        learning_rates=(1.0,),
+        activation=DEFAULTS[network].activation,
+        optimizer="sgd",
+        momentum=0.5,
+    )
+    for kind, network, sample_rate, n_epochs in (
+        ("cnn", "cnn", 0.05, 15),
+        ("mlp", "mlp", 0.1, 40),
+        ("custom", "mlp", 0.1, 40),
+    )
+}
 METHOD_MODELS = {"raco_dp": "logistic", "fairdp_parity": "logistic", "fairfm": "logistic", "fairfm_smooth": "logistic"}
 
 # The smallest group should be seen this often in an average step, and a run should have that many steps.

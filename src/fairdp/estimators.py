@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairdp import fitting
 from fairdp.artifacts import read_model, write_model
 from fairdp.certify.record import certificate_statement
+from fairdp.config import DEFAULT_METHOD
 from fairdp.data.arrays import grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
@@ -31,7 +32,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method
-        Name of the training method; ``fairdp.METHODS`` lists them.
+        Name of the training method; ``fairdp.METHODS`` lists them. The default aims at a gap without refusing
+        everybody; ``"fairdp"`` is the paper's.
     epsilon, delta
         Privacy budget for adding or removing one record. ``epsilon=inf`` trains without noise, for debugging.
     model
@@ -106,7 +108,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        method: str = "fairdp",
+        method: str = DEFAULT_METHOD,
         epsilon: float = 1.0,
         delta: float = 1e-5,
         model: str = "auto",

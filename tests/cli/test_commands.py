@@ -99,7 +99,7 @@ def test_fit_prints_every_key_of_the_contract(answer):
     assert report["certificate"].keys() >= CERTIFICATE_KEYS
     assert report["certificate"]["certified"] is True
     assert report["seconds"].keys() >= {"train", "certify", "total"}
-    assert (report["method"], report["dataset"]) == ("fairdp", "synthetic")
+    assert (report["method"], report["dataset"]) == ("fairdp_parity", "synthetic")
     assert (report["n_train"] + report["n_certify"], report["n_test"]) == (20_000, 10_000)
     # A coin of 0.2 for each record: six standard deviations are 340.
     assert abs(report["n_certify"] - 4_000) < 340

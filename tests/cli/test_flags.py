@@ -35,7 +35,7 @@ def test_parameters_become_flags(message, translated):
         "the table has no column 'x'; it has age, sample_rate, n_steps, y.",
         "schema 'fit.yaml': label must be one word.",
         "table 'n_steps.csv' or n_steps.csv or data/n_steps or n_steps/data is no table.",
-        "--n-steps and sample_rates and positive_rate must be right.",
+        "--n-steps and sample_rates and group_codes must be right.",
         "label 'y' has 3 values; fairdp needs two.",
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fairdp.cli.flags import with_flags
+from fairdp.config import DEFAULT_METHOD
 from fairdp.rounding import bound_above
 
 Command = Callable[..., Any]
@@ -26,7 +27,7 @@ def output_options(command: Command) -> Command:
 def training_options(command: Command) -> Command:
     """The numbers of a run; what is left out gets the default of the model kind."""
     options = (
-        click.option("--method", default="fairdp", show_default=True, help="Training method; see `fairdp methods`."),
+        click.option("--method", default=DEFAULT_METHOD, show_default=True, help="Training method: `fairdp methods`."),
         click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε; inf: no noise."),
         click.option("--delta", type=float, default=1e-5, show_default=True, help="Privacy budget δ, below 1/n."),
         click.option(

@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fairdp.config import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
 from fairdp.training.control import BandControl, Rates
 from fairdp.training.recipe import Recipe
+
+if TYPE_CHECKING:  # A plan needs the recipe, and should not wait for torch.
+    from torch import Tensor
 
 _INTEGRAL, _PROPORTIONAL = 1.8, 13.6
 # The overall rate answers to a pull on everybody more strongly than a gap does to pulls that sum to zero.
@@ -84,26 +86,27 @@ class ParityControl(Companion):
         first, second = slice(0, n_groups), slice(n_groups, 2 * n_groups)
         return {"demographic_parity": (first,), "equal_opportunity": (second,)}.get(self.parity, (first, second))
 
-    def _cells(self, seen: Seen) -> Tensor:
+    def _cells(self, seen: Seen) -> "Tensor":
         return seen.groups + len(self.group_sizes) * seen.labels.long() if self._by_label else seen.groups
 
     def start(self) -> Memory:
+        import torch
+
         # Until the counts say more, half of each group has either label.
         shares = torch.from_numpy(self._group_shares * (0.5 if self._by_label else 1.0))
-        zeros = torch.zeros_like(shares)
-        return {
-            **{"shares": shares, "counted": zeros, "rates": zeros, "integral": zeros, "pulls": zeros},
-            **{"rate_pull": zeros[:1], "look": zeros[:1]},
-        }
+        # Each in memory of its own: a checkpoint takes no two names for the same numbers.
+        cells = {name: torch.zeros_like(shares) for name in ("counted", "rates", "integral", "pulls")}
+        return {"shares": shares, **cells, **{name: shares.new_zeros(1) for name in ("rate_pull", "look")}}
 
-    def statistics(self, seen: Seen, memory: Memory) -> Tensor:
-        cells, rows = self._cells(seen)[:, None], torch.zeros(len(seen.scores), len(self._group_shares))
-        decided = torch.where(seen.scores >= 0, 1.0, -1.0)[:, None]
+    def statistics(self, seen: Seen, memory: Memory) -> "Tensor":
+        cells, n_cells = self._cells(seen)[:, None], len(self._group_shares)
+        decided = (2.0 * (seen.scores >= 0) - 1.0)[:, None]
+        rows = seen.scores.new_zeros(len(seen.scores), self.n_statistics)
         if not self._by_label:
             return rows.scatter_(1, cells, decided)
-        return torch.cat([rows.scatter(1, cells, decided / 2**0.5), rows.scatter(1, cells, 2**-0.5)], 1)
+        return rows.scatter_(1, cells, decided / 2**0.5).scatter_(1, cells + n_cells, 2**-0.5)
 
-    def learn(self, noisy: Tensor, memory: Memory) -> None:
+    def learn(self, noisy: "Tensor", memory: Memory) -> None:
         look = float(memory["look"]) + 1
         sums = noisy.double().numpy()
         shares = memory["shares"].numpy()
@@ -111,7 +114,7 @@ class ParityControl(Companion):
             sums, counted = 2**0.5 * sums.reshape(2, -1)
             counted = memory["counted"].numpy() + counted
             shares = np.maximum(counted / (look * self.batch_size), _SMALLEST_SHARE * self._group_shares)
-            memory["counted"] = torch.from_numpy(counted)
+            memory["counted"] = memory["shares"].new_tensor(counted)
         rates = sums / (2 * self.batch_size * shares) + 0.5
         kept = _SMOOTHING**self.steps_per_look
         weighted = kept * memory["rates"].numpy() + (1 - kept) * rates
@@ -133,27 +136,27 @@ class ParityControl(Companion):
         if self.positive_rate is not None:
             pulls += self._rate_pull(rates @ shares, smoothed @ shares, fall, memory)
         new = {"shares": shares, "rates": weighted, "integral": integral, "pulls": pulls, "look": np.full(1, look)}
-        memory.update({name: torch.from_numpy(value) for name, value in new.items()})
+        memory.update({name: memory["shares"].new_tensor(value) for name, value in new.items()})
 
     def _rate_pull(self, rate: float, smoothed: float, fall: float, memory: Memory) -> float:
         """Pull on everybody towards the stated overall rate."""
         assert self.positive_rate is not None
         raised = float(memory["rate_pull"]) + _RATE_INTEGRAL * fall * (rate - self.positive_rate)
         raised = min(max(raised, -_LARGEST_PULL), _LARGEST_PULL)
-        memory["rate_pull"] = torch.full((1,), raised, dtype=torch.float64)
+        memory["rate_pull"] = memory["rate_pull"].new_full((1,), raised)
         return raised + _RATE_PROPORTIONAL * (smoothed - self.positive_rate)
 
-    def clip_factors(self, memory: Memory) -> Tensor | None:
+    def clip_factors(self, memory: Memory) -> "Tensor | None":
         """Room for pulls on cells that few records are in: clipped away, they would pull down but not up."""
         if not self._by_label:
             return None
         largest = 1 + float(memory["pulls"].abs().max())
-        return torch.full((1,), min(max(_ROOM * largest, 1.0), _MOST_ROOM))
+        return memory["pulls"].new_full((1,), min(max(_ROOM * largest, 1.0), _MOST_ROOM)).float()
 
-    def score_gradient(self, seen: Seen, memory: Memory) -> Tensor:
+    def score_gradient(self, seen: Seen, memory: Memory) -> "Tensor":
         pulls = memory["pulls"].float().index_select(0, self._cells(seen))
         # (1 + |c|) p − y for a positive pull; a negative one adds its size to the labels too.
-        return torch.sigmoid(seen.scores).mul_(1 + pulls.abs()).add_(pulls.clamp(max=0.0)).sub_(seen.labels)
+        return seen.scores.sigmoid().mul_(1 + pulls.abs()).add_(pulls.clamp(max=0.0)).sub_(seen.labels)
 
 
 def fairdp_parity(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:

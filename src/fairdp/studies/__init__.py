@@ -62,6 +62,24 @@ _ALL = (
         function="notion_study",
     ),
     Study(
+        name="parity-faces",
+        shows="A frontier on faces, with models without a target at the same positive rate beside it.",
+        home="fairdp.studies.parity_figures",
+        function="faces_study",
+    ),
+    Study(
+        name="parity-certified",
+        shows="The gap and the ratio that are certified of models that aim at a gap, on Adult.",
+        home="fairdp.studies.parity_figures",
+        function="certified_study",
+    ),
+    Study(
+        name="noise",
+        shows="How large a step's noise is when groups weigh by their size or equally, and are sampled alike or not.",
+        home="fairdp.studies.noise",
+        function="noise_study",
+    ),
+    Study(
         name="parity-splits",
         shows="The same on splits and populations on which no constant was chosen.",
         home="fairdp.studies.parity",

@@ -1,13 +1,13 @@
 """What a method may do at every step besides following the clipped gradient of the logistic loss."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # A plan asks a companion what it costs, and should not wait for torch.
+    from torch import Tensor
 
 # Released numbers that a method carries from step to step. Whatever follows from them is post-processing.
-Memory = dict[str, Tensor]
+Memory: TypeAlias = "dict[str, Tensor]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,12 +17,12 @@ class Seen:
     Each has shape (n_records,); ``norms`` only where a method asks for them.
     """
 
-    scores: Tensor
-    labels: Tensor
-    groups: Tensor
-    norms: Tensor | None = None
+    scores: "Tensor"
+    labels: "Tensor"
+    groups: "Tensor"
+    norms: "Tensor | None" = None
 
-    def is_finite(self) -> Tensor:
+    def is_finite(self) -> "Tensor":
         """Which records have finite scores and gradients."""
         return self.scores.isfinite() if self.norms is None else self.norms.isfinite()
 
@@ -63,26 +63,26 @@ class Companion(Protocol):
         """What is known before the first step."""
         return {}
 
-    def statistics(self, seen: Seen, memory: Memory) -> Tensor:
+    def statistics(self, seen: Seen, memory: Memory) -> "Tensor":
         """What each record adds to the statistics, shape (n_records, n_statistics), rows of norm at most one."""
-        return torch.empty(len(seen.scores), 0)
+        return seen.scores.new_empty(len(seen.scores), 0)
 
-    def learn(self, noisy: Tensor, memory: Memory) -> None:
+    def learn(self, noisy: "Tensor", memory: Memory) -> None:
         """Take the noisy statistics into memory."""
         return
 
-    def score_gradient(self, seen: Seen, memory: Memory) -> Tensor:
+    def score_gradient(self, seen: Seen, memory: Memory) -> "Tensor":
         """∂loss/∂z of each record; the logistic loss has σ(z) − y."""
-        return torch.sigmoid(seen.scores).sub_(seen.labels)
+        return seen.scores.sigmoid().sub_(seen.labels)
 
-    def clip_factors(self, memory: Memory) -> Tensor | None:
+    def clip_factors(self, memory: Memory) -> "Tensor | None":
         """Factor on the clip norm of each group; None for one."""
         return None
 
-    def further(self, seen: Seen, memory: Memory) -> Tensor:
+    def further(self, seen: Seen, memory: Memory) -> "Tensor":
         """Each record's further coordinates, shape (n_records, n_further)."""
-        return torch.empty(len(seen.scores), 0)
+        return seen.scores.new_empty(len(seen.scores), 0)
 
-    def follow(self, noisy: Tensor, memory: Memory) -> None:
+    def follow(self, noisy: "Tensor", memory: Memory) -> None:
         """Take the noisy sum of the further coordinates into memory."""
         return
