@@ -1,16 +1,11 @@
 """Every method on the same records, at the same budget, with its own defaults."""
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from fairdp.estimators import FairDPClassifier
 from fairdp.methods import METHODS
+from fairdp.studies.fits import Fit, Population, figures_of, mean_and_error
 from fairdp.studies.parallel import run_tasks
 from fairdp.studies.results import Findings, Run, markdown_table
-from fairdp.tasks.measuring import measure
-from fairdp.tasks.records import Source, load_records
 
 EPSILON = 1.0
 DATASETS, N_SEEDS = ("adult", "credit"), 5
@@ -26,57 +21,30 @@ METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class _Task:
-    dataset: str
-    method: str
-    seed: int
-
-
 def methods_study(run: Run) -> Findings:
-    """Mean and standard error over seeds of what each method reaches."""
+    """Mean and standard error over seeds of what each method reaches, as `fairdp fit` trains it."""
     datasets, methods, n_seeds = (("synthetic",), QUICK_METHODS, 2) if run.quick else (DATASETS, METHODS, N_SEEDS)
-    tasks = [_Task(d, m, run.seed + s) for d in datasets for m in methods for s in range(n_seeds)]
-    found = run_tasks(_figures, tasks, run, what="trainings")
-    rows = [
-        _summary([figures for task, figures in zip(tasks, found, strict=True) if (task.dataset, task.method) == (d, m)])
+    settings = (("epsilon", EPSILON), ("certify_metrics", ("demographic_parity",)))
+    fits = [
+        Fit(population=Population(dataset=d), method=m, seed=run.seed + s, settings=settings)
         for d in datasets
         for m in methods
+        for s in range(n_seeds)
     ]
-    settings = {"epsilon": EPSILON, "n_seeds": n_seeds}
-    return Findings({**settings, "methods": rows}, _text(rows, n_seeds))
-
-
-def _figures(task: _Task, rng: np.random.Generator) -> dict[str, Any]:
-    """One run as `fairdp fit` makes it, measured on the test records."""
-    source = Source(
-        table=None, dataset=task.dataset, label=None, positive=None, sensitive=(), schema=None, test_fraction=0.2
-    )
-    records = load_records(source)
-    model = FairDPClassifier(
-        method=task.method, epsilon=EPSILON, certify_metrics=("demographic_parity",), random_state=task.seed
-    )
-    model.fit_grouped(records.train, feature_schema=None if records.schema is None else records.schema.to_dict())
-    measured = measure(model, records.test)
-    return {
-        "dataset": task.dataset,
-        "method": task.method,
-        "epsilon_spent": model.privacy_.epsilon,
-        "certified_parity_gap": model.certificate_["demographic_parity"]["tau"],
-        **{name: measured[name] for name in METRICS},
-    }
+    found = run_tasks(figures_of, fits, run, what="trainings")
+    rows = [
+        {"dataset": fits[i].population.dataset, "method": fits[i].method, **_summary(found[i : i + n_seeds])}
+        for i in range(0, len(fits), n_seeds)
+    ]
+    return Findings({"epsilon": EPSILON, "n_seeds": n_seeds, "methods": rows}, _text(rows, n_seeds))
 
 
 def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """One row: means, and the standard errors of the means."""
-    numbers = {name: np.array([own[name] for own in runs]) for name in (*METRICS, "certified_parity_gap")}
-    return {
-        "dataset": runs[0]["dataset"],
-        "method": runs[0]["method"],
-        "epsilon_spent": max(own["epsilon_spent"] for own in runs),
-        "mean": {name: float(values.mean()) for name, values in numbers.items()},
-        "standard_error": {name: float(values.std(ddof=1) / np.sqrt(len(values))) for name, values in numbers.items()},
-    }
+    row = mean_and_error(runs)
+    for name, numbers in row.items():
+        shown = {metric: numbers[metric] for metric in METRICS}
+        row[name] = {**shown, "certified_parity_gap": numbers["certified_gap"]}
+    return {"epsilon_spent": max(own["epsilon"] for own in runs), **row}
 
 
 def _text(rows: list[dict[str, Any]], n_seeds: int) -> str:
