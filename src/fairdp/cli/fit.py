@@ -48,7 +48,7 @@ Examples:
 @click.option(
     "--optimizer",
     type=click.Choice(["adam", "sgd", "adam_then_sgd"]),
-    help="On the noisy gradient; adam_then_sgd hands over for the last tenth.  [default: adam; raco_dp sgd]",
+    help="adam_then_sgd hands over for the last tenth.  [default: sgd for fairdp_parity and raco_dp, else adam]",
 )
 @click.option(
     "--group-sizes",

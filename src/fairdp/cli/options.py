@@ -33,9 +33,9 @@ def training_options(command: Command) -> Command:
         click.option(
             "--sample-rate",
             type=float,
-            help="Chance of a record to be in a batch, q.  [default: 0.01; images 0.05; more for small groups]",
+            help="Chance of a record to be in a batch, q.  [default: 0.3; images 0.05; other methods 0.01 on tables]",
         ),
-        click.option("--n-steps", type=int, help="Number of steps, T.  [default: 20 passes for tables, 15 for images]"),
+        click.option("--n-steps", type=int, help="Number of steps, T.  [default: 400; images 300; other methods 2000]"),
         click.option("--clip-norm", type=float, help="Bound on one record's gradient, C.  [default: 1]"),
         click.option("--weight-bound", type=float, default=1.0, show_default=True, help="Bound on the head, M."),
         click.option("--n-members", type=int, default=10, show_default=True, help="Heads of the ensemble, N."),

@@ -1,7 +1,7 @@
 """How well methods with a target hold it, and what it costs, beside the reduction without privacy and a control."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairdp.studies.fits import Fit, Population, control_at, figures_of, mean_and_error
@@ -17,12 +17,22 @@ NO_TARGET = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A population, a notion of parity and a budget, with the gaps that are aimed at."""
+    """A population, a notion of parity and a budget, with the gaps that are aimed at.
+
+    Parameters
+    ----------
+    methods
+        Methods that aim at them.
+    features
+        Inputs on which the reduction is run beside them.
+    """
 
     population: Population
     targets: tuple[float, ...]
     parity: str = "demographic_parity"
     epsilon: float = 1.0
+    methods: tuple[str, ...] = METHODS
+    features: tuple[str, ...] = FEATURES
 
 
 ADULT, FULL = Population(dataset="adult"), Population(dataset="adult_full")
@@ -44,15 +54,20 @@ NOTIONS = (
     ),
     *(Case(population=Population(dataset=name, by_race=True), targets=(0.03,)) for name in ("adult", "adult_full")),
 )
-SPLITS = (
-    *(Case(population=Population(dataset="adult", split=s), targets=(0.05, 0.02)) for s in range(5)),
-    *(Case(population=Population(dataset="adult_full", split=s), targets=(0.05, 0.02)) for s in range(5)),
-    *(Case(population=Population(dataset="credit", split=s), targets=(0.01,)) for s in range(5)),
-    *(
-        Case(population=Population(dataset="synthetic", bias=bias, split=s), targets=(0.05, 0.02))
-        for bias in (0.5, 1.0, 1.5)
-        for s in range(5)
-    ),
+SPLITS = tuple(
+    Case(
+        population=replace(population, split=split),
+        targets=targets,
+        methods=METHODS[:1],
+        features=FEATURES[:n_features],
+    )
+    for population, targets, n_features in (
+        (ADULT, (0.05, 0.02), 1),
+        (FULL, (0.05, 0.02), 1),
+        (Population(dataset="credit"), (0.01,), 0),
+        *((Population(dataset="synthetic", bias=bias), (0.05, 0.02), 0) for bias in (0.5, 1.0, 1.5)),
+    )
+    for split in range(5)
 )
 QUICK = (Case(population=Population(dataset="synthetic"), targets=(0.05,)),)
 
@@ -69,24 +84,21 @@ def notion_study(run: Run) -> Findings:
 
 def split_study(run: Run) -> Findings:
     """Splits and populations on which no constant was chosen: each split is a seed."""
-    return _study(QUICK if run.quick else SPLITS, run, n_seeds=1, features=FEATURES[:1])
+    return _study(QUICK if run.quick else SPLITS, run, n_seeds=1)
 
 
-def _study(
-    cases: Sequence[Case], run: Run, *, n_seeds: int = N_SEEDS, features: tuple[str, ...] = FEATURES
-) -> Findings:
+def _study(cases: Sequence[Case], run: Run, *, n_seeds: int = N_SEEDS) -> Findings:
     fits = [fit for case in cases for fit in _fits(case, range(run.seed, run.seed + (2 if run.quick else n_seeds)))]
     bounds = BOUNDS[-2:] if run.quick else BOUNDS
-    asked = dict.fromkeys((case.population, case.parity) for case in cases)
+    asked = dict.fromkeys((case.population, case.parity, own) for case in cases for own in case.features)
     reductions = [
         Reduction(population=p, parity=parity, bound=bound, features=own)
-        for p, parity in asked
-        for own in features
+        for p, parity, own in asked
         for bound in bounds
     ]
     trained = dict(zip(fits, run_tasks(figures_of, fits, run, what="trainings"), strict=True))
     reduced = dict(zip(reductions, run_tasks(reduce, reductions, run, what="reductions"), strict=True))
-    rows = [row for same in _alike(cases) for row in _rows(same, trained, reduced, features)]
+    rows = [row for same in _alike(cases) for row in _rows(same, trained, reduced)]
     frontiers = [{**_named(task), **found} for task, found in reduced.items()]
     n_runs = rows[0]["n_runs"]
     return Findings({"n_runs": n_runs, "rows": rows, "reductions": frontiers}, _text(rows, n_runs))
@@ -121,7 +133,7 @@ def _fits(case: Case, seeds: range) -> list[Fit]:
 
 def _asked(case: Case) -> list[tuple[float, str]]:
     """Targets and methods of a case; without a target only ours is trained."""
-    return [(NO_TARGET, METHODS[0]), *((gap, method) for gap in case.targets for method in METHODS)]
+    return [(NO_TARGET, METHODS[0]), *((gap, method) for gap in case.targets for method in case.methods)]
 
 
 def _alike(cases: Sequence[Case]) -> list[list[Case]]:
@@ -136,7 +148,6 @@ def _rows(
     cases: Sequence[Case],
     trained: dict[Fit, dict[str, Any]],
     reduced: dict[Reduction, dict[str, float]],
-    features: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     first, rows = cases[0], []
     own = {fit: found for fit, found in trained.items() if any(_is_of(fit, case) for case in cases)}
@@ -145,7 +156,7 @@ def _rows(
         asked = None if method == "dpsgd" else gap
         runs = {fit: f for fit, f in own.items() if fit.method == method and dict(fit.settings).get("max_gap") == asked}
         for fit, found in runs.items():
-            for kind in features:
+            for kind in first.features:
                 frontier = [f for task, f in reduced.items() if _is_beside(task, fit, first.parity, kind)]
                 found[f"over_reduction_{kind}"] = found["accuracy"] - accuracy_at(frontier, found["gap"])
         row = {
@@ -191,7 +202,7 @@ _SHOWN = {
 
 
 def _text(rows: list[dict[str, Any]], n_runs: int) -> str:
-    shown = {name: title for name, title in _SHOWN.items() if name in rows[0]["mean"]}
+    shown = {name: title for name, title in _SHOWN.items() if any(name in row["mean"] for row in rows)}
     lines = [
         (
             row["population"],
@@ -199,7 +210,7 @@ def _text(rows: list[dict[str, Any]], n_runs: int) -> str:
             f"{row['epsilon']:g}",
             "none" if row["max_gap"] == NO_TARGET else f"{row['max_gap']:g}",
             f"`{row['method']}`",
-            *(f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" for name in shown),
+            *(_number(row, name) for name in shown),
             *(_at(row["controls_at_this_rate"][name]) for name in CONTROLS),
         )
         for row in rows
@@ -212,6 +223,10 @@ def _text(rows: list[dict[str, Any]], n_runs: int) -> str:
         "of `fairdp_parity` and of `dpsgd`, with its threshold moved to the row's positive rate: gap (accuracy).\n\n"
         + markdown_table(headers, lines)
     )
+
+
+def _number(row: dict[str, Any], name: str) -> str:
+    return f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" if name in row["mean"] else "–"
 
 
 def _at(control: dict[str, float]) -> str:
