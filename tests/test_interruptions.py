@@ -77,7 +77,7 @@ def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path):
     wait_for(checkpoint, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, err
     assert out == ""
     kept = f"the run is kept in '{checkpoint}': give the same command with --resume to continue it"
     assert err == f"fairdp: interrupted: {kept}.\n"

@@ -173,7 +173,7 @@ class Spy:
         self.companion.follow(noisy, memory)
 
 
-@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi"])
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi", "fairdp_parity"])
 def test_a_method_is_told_noisy_numbers_only(name):
     """From batches without anybody: all that it hears is noise, of the deviation that is accounted."""
     config = replace(CONFIG, n_steps=2000)

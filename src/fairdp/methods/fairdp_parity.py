@@ -63,7 +63,7 @@ class ParityControl(Companion):
     @property
     def what(self) -> str:
         by = "group and label, with their sizes" if self._by_label else "group"
-        return f"the decisions of the averaged model, counted for each {by}"
+        return f"decisions between those of the iterate and of the averaged model, counted for each {by}"
 
     @property
     def n_statistics(self) -> int:

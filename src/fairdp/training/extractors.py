@@ -127,7 +127,8 @@ def keeps_records_apart(extractor: nn.Module) -> bool:
     A user's own forward is code that a probe cannot see through, so it is taken record by record.
     """
     layers = list(extractor.modules())
-    hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
+    # A forward that was put in the place of a layer's own is code that its type does not tell of.
+    hooked = any(layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer) for layer in layers)
     return not hooked and all(
         type(layer) in _APART or (type(layer) is nn.Flatten and layer.start_dim >= 1) for layer in layers
     )

@@ -1,0 +1,113 @@
+"""The releases of whole steps, as they are taken: what leaves for the noise, with and without one record."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fairdp.accounting import PrivacyBudget
+from fairdp.config import ModelConfig, TrainConfig
+from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
+from fairdp.training import loop
+from fairdp.training.backprop import HeadOnly
+from fairdp.training.extractors import logistic, mlp
+from fairdp.training.loop import Trainer, TrainingState
+from fairdp.training.models import ScoreModel
+from fairdp.training.recipe import make_plan
+from fairdp.training.update import FlatOptimizer
+
+CONFIG = TrainConfig(
+    sample_rate=0.3, n_steps=30, clip_norm=0.5, learning_rates=(7.0,), optimizer="sgd", momentum=0.5, max_gap=0.01
+)
+EXTRACTORS = {
+    "inputs bent once": lambda: logistic(ModelConfig(kind="logistic", normalize_inputs=True, numeric=(1, 3)), (6,)),
+    "network": lambda: mlp(6, (5,)),
+}
+
+
+class Fixed:
+    """A sampler whose batch is known."""
+
+    def __init__(self, batch: list[int]) -> None:
+        self.batch = batch
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        return np.array(self.batch, dtype=np.int64)
+
+
+def people(n_samples: int = 120) -> GroupedData:
+    rng = np.random.default_rng(0)
+    X, groups = rng.random((n_samples, 6)).astype(np.float32), rng.integers(3, size=n_samples)
+    return GroupedData(X, (X[:, 0] + 0.2 * groups > 0.8).astype(np.int64), groups, tuple("abc"))
+
+
+def trainer_at(state: TrainingState, data: GroupedData, config: TrainConfig) -> Trainer:
+    sizes = tuple(float(size) for size in people().group_sizes)
+    plan = make_plan(METHODS["fairdp_parity"].recipe(config, sizes), PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=30)
+    return Trainer(state, data, plan, config)
+
+
+def released(state, data, config, batch, monkeypatch) -> np.ndarray:
+    """All sums of one step, each over its noise."""
+    sums, add = [], loop.add_gaussian_noise
+
+    def spy(bounded, noise_std, **options):
+        sums.append(bounded.total.double().numpy() / noise_std)
+        return add(bounded, noise_std, **options)
+
+    trainer = trainer_at(copy.deepcopy(state), data, config)
+    trainer.sampler = Fixed(batch)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "add_gaussian_noise", spy)
+        trainer.step()
+    # Statistics and gradient, and nothing else.
+    assert len(sums) == 2
+    return np.concatenate(sums)
+
+
+def largest_move(config: TrainConfig, extractor: str, monkeypatch) -> float:
+    """Of removing a record from the data, along a run, in units of what is accounted for its group."""
+    torch.manual_seed(0)
+    data, moves = people(), []
+    state = TrainingState(
+        ScoreModel(EXTRACTORS[extractor](), (6,)),
+        FlatOptimizer("sgd", 0.5),
+        np.random.default_rng(1),
+        np.random.default_rng(2),
+    )
+    trainer = trainer_at(state, data, config)
+    for step in range(30):
+        if step % 12 == 8:
+            batch = np.random.default_rng(step).choice(data.n_samples, 25, replace=False).tolist()
+            whole = released(state, data, config, batch, monkeypatch)
+            for record in batch:
+                rest = [row - (row > record) for row in batch if row != record]
+                others = data.take(np.delete(np.arange(data.n_samples), record))
+                move = np.linalg.norm(whole - released(state, others, config, rest, monkeypatch))
+                moves.append(move * trainer.plan.noise_multipliers[data.groups[record]])
+        trainer.step()
+    return max(moves)
+
+
+@pytest.mark.parametrize("extractor", EXTRACTORS)
+@pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+def test_removing_a_record_moves_a_whole_step_by_no_more_than_is_accounted(parity, extractor, monkeypatch):
+    assert 0.8 <= largest_move(replace(CONFIG, parity=parity), extractor, monkeypatch) <= 1.0
+
+
+def test_parts_of_a_batch_and_looks_now_and_then_change_nothing_of_it(monkeypatch):
+    config = replace(CONFIG, max_physical_batch_size=7, steps_per_look=4, positive_rate=0.3)
+    assert 0.8 <= largest_move(config, "network", monkeypatch) <= 1.0
+
+
+def test_that_check_notices_gradients_that_couple_records(monkeypatch):
+    honest = HeadOnly.__call__
+
+    def coupled(self, X, score_gradient, members):
+        return honest(self, X, lambda scores: score_gradient(scores) + 2 * scores.mean(), members)
+
+    monkeypatch.setattr(HeadOnly, "__call__", coupled)
+    assert largest_move(CONFIG, "inputs bent once", monkeypatch) > 1.2
