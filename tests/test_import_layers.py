@@ -28,7 +28,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("training.inspection",),
     ("training.stack",),
     ("training.companion",),
-    ("training.parity", "training.control", "training.functional"),
+    ("training.control", "training.functional"),
     ("training.backprop", "training.clipping", "training.sampling", "training.update", "training.recipe"),
     ("training.noise", "training.sums"),
     ("training.loop",),

@@ -35,10 +35,12 @@ def in_unit_interval(**values: float) -> None:
             raise ValueError(f"{name} must be in (0, 1), got {value!r}.")
 
 
-def part(*, example: float, **values: float) -> None:
-    """Every value is a part of a whole, from none to all."""
-    for name, value in values.items():
-        if not (isinstance(value, Real) and 0 <= value <= 1):
+def target(*, max_gap: float, min_ratio: float, positive_rate: float | None) -> None:
+    """A gap, a ratio and a rate, each from none to all; the rate may be left open."""
+    values = (("max_gap", max_gap, 0.03), ("min_ratio", min_ratio, 0.8), ("positive_rate", positive_rate, 0.2))
+    for name, value, example in values:
+        is_open = name == "positive_rate" and value is None
+        if not is_open and not (isinstance(value, Real) and 0 <= value <= 1):
             raise ValueError(f"{name} must be in [0, 1], such as {example:g}, got {value!r}.")
 
 

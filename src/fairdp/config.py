@@ -82,7 +82,8 @@ class TrainConfig:
         For methods that take a target: which rates should agree between the groups, by how much they may differ,
         what the smallest over the largest must be at least, and the share of positive decisions (None: any).
     largest_noise_step
-        Standard deviation of the noise in a step of a parameter, at most: the step size is lowered to it.
+        Standard deviation of the noise that a step adds to a parameter, at most: the step size is lowered to it. At
+        the clip norm above, where a method makes it larger, and before momentum.
     steps_per_look
         Every how many steps ``fairdp_parity`` looks at the decisions of the averaged model.
     fairness_weight
@@ -148,10 +149,7 @@ class TrainConfig:
         _validate.sample_rate(max_sample_rate=self.max_sample_rate)
         _validate.positive_integer(n_draws=self.n_draws)
         _validate.finite_positive(parameter_noise=self.parameter_noise)
-        _validate.part(example=0.03, max_gap=self.max_gap)
-        _validate.part(example=0.8, min_ratio=self.min_ratio)
-        if self.positive_rate is not None:
-            _validate.part(example=0.2, positive_rate=self.positive_rate)
+        _validate.target(max_gap=self.max_gap, min_ratio=self.min_ratio, positive_rate=self.positive_rate)
         if not (isinstance(self.fairness_weight, Real) and 0 <= self.fairness_weight < math.inf):
             raise ValueError(f"fairness_weight must be at least 0 and finite, got {self.fairness_weight!r}.")
 

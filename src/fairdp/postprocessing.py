@@ -61,10 +61,7 @@ def fair_flips(
     counts of two groups).
     """
     counts = _checked(noisy_counts, parity)
-    _validate.part(example=0.03, max_gap=max_gap)
-    _validate.part(example=0.8, min_ratio=min_ratio)
-    if positive_rate is not None:
-        _validate.part(example=0.2, positive_rate=positive_rate)
+    _validate.target(max_gap=max_gap, min_ratio=min_ratio, positive_rate=positive_rate)
     flip_costs = counts[:, 0] - counts[:, 1] + [_FLIP_COST, -_FLIP_COST]
     above = _rates_above_lowest(counts, RATES[parity])
     n_rows, n_variables = above.shape

@@ -9,7 +9,7 @@ import numpy as np
 from fairdp.config import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.control import BandControl, Rates
+from fairdp.training.control import BandControl, Rates, allowed_gap
 from fairdp.training.recipe import Recipe
 
 if TYPE_CHECKING:  # A plan needs the recipe, and should not wait for torch.
@@ -62,8 +62,11 @@ class ParityControl(Companion):
 
     @property
     def what(self) -> str:
-        by = "group and label, with their sizes" if self._by_label else "group"
-        return f"decisions between those of the iterate and of the averaged model, counted for each {by}"
+        decisions = "decisions between those of the iterate and of the averaged model, counted for each group"
+        if not self._by_label:
+            return decisions
+        clips = f"from which follow the norm to which gradients are clipped, at most {_MOST_ROOM:g} times that one"
+        return f"{decisions} and label, with their sizes, {clips}, and the noise that grows with it"
 
     @property
     def n_statistics(self) -> int:
@@ -125,7 +128,7 @@ class ParityControl(Companion):
         for own in self._peers:
             control = BandControl(
                 shares=shares[own],
-                width=min(self.max_gap, (1 - self.min_ratio) * float(smoothed[own].max())),
+                width=allowed_gap(smoothed[own], self.max_gap, self.min_ratio),
                 integral=_INTEGRAL * fall,
                 proportional=_PROPORTIONAL,
                 largest=_LARGEST_PULL,

@@ -9,7 +9,7 @@ from torch import Tensor
 from fairdp.config import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.parity import cells_of, n_cells, peers
+from fairdp.training.control import allowed_gap
 from fairdp.training.recipe import Recipe
 
 _LARGEST_MULTIPLIER = 10.0
@@ -49,7 +49,7 @@ class RateConstraints(Companion):
 
     @property
     def _n_cells(self) -> int:
-        return n_cells(self.parity, len(self.group_sizes))
+        return _n_cells_of(self.parity, len(self.group_sizes))
 
     def start(self) -> Memory:
         cells = self._n_cells
@@ -61,7 +61,7 @@ class RateConstraints(Companion):
         }
 
     def statistics(self, seen: Seen, memory: Memory) -> Tensor:
-        cells, p = cells_of(self.parity, seen, len(self.group_sizes)), torch.sigmoid(seen.scores)
+        cells, p = _cells_of(self.parity, seen, len(self.group_sizes)), torch.sigmoid(seen.scores)
         rows = torch.zeros(len(p), self._n_cells + 1, 2)
         # Records that no rate is about go to a cell after the last, which is not released.
         rows[torch.arange(len(p)), cells] = torch.stack([1 - p, p], 1)
@@ -72,10 +72,9 @@ class RateConstraints(Companion):
         histogram = noisy.numpy().reshape(-1, 2)
         counted = histogram.sum(1)
         rates = np.divide(histogram[:, 1], counted, out=np.full_like(counted, 0.5), where=counted != 0).clip(0, 1)
-        allowed = min(self.max_gap, (1 - self.min_ratio) * float(rates.max()))
-        excess = rates[:, None] - rates[None, :] - allowed
+        excess = rates[:, None] - rates[None, :] - allowed_gap(rates, self.max_gap, self.min_ratio)
         raised = (memory["multipliers"].numpy() + self.dual_rate * excess).clip(0, _LARGEST_MULTIPLIER)
-        multipliers = raised * peers(self.parity, len(self.group_sizes)).numpy()
+        multipliers = raised * _peers(self.parity, len(self.group_sizes)).numpy()
         memory["multipliers"] = torch.from_numpy(multipliers.astype(np.float32))
         memory["counted"] = memory["counted"] + torch.from_numpy(counted)
         memory["n_steps"] = memory["n_steps"] + 1
@@ -91,7 +90,7 @@ class RateConstraints(Companion):
 
     def score_gradient(self, seen: Seen, memory: Memory) -> Tensor:
         p = torch.sigmoid(seen.scores)
-        pulls = torch.cat([memory["pulls"], torch.zeros(1)])[cells_of(self.parity, seen, len(self.group_sizes))]
+        pulls = torch.cat([memory["pulls"], torch.zeros(1)])[_cells_of(self.parity, seen, len(self.group_sizes))]
         return p - seen.labels + pulls * p * (1 - p)
 
 
@@ -111,3 +110,23 @@ def raco_dp(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
         dual_rate=_ASCENT / config.n_steps,
     )
     return replace(dpsgd(config, group_sizes), companion=constraints)
+
+
+def _n_cells_of(parity: str, n_groups: int) -> int:
+    """Number of cells: one for each group, for equalized odds one for each group and label."""
+    return n_groups * (2 if parity == "equalized_odds" else 1)
+
+
+def _cells_of(parity: str, seen: Seen, n_groups: int) -> Tensor:
+    """Cell of each record; records that no rate is about are in a cell after the last."""
+    if parity == "demographic_parity":
+        return seen.groups
+    if parity == "equal_opportunity":
+        return torch.where(seen.labels == 1, seen.groups, n_groups)
+    return seen.groups + n_groups * seen.labels.long()
+
+
+def _peers(parity: str, n_groups: int) -> Tensor:
+    """One where the rates of two different cells should agree, else zero; shape (n_cells, n_cells)."""
+    groups = 1 - torch.eye(n_groups)
+    return torch.block_diag(groups, groups) if parity == "equalized_odds" else groups

@@ -2,6 +2,7 @@
 
 import bisect
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,11 @@ class BandControl:
     def damping(self, smoothed: Rates) -> Rates:
         """Proportional pulls from smoothed rates."""
         return balanced(smoothed, self.proportional * self.shares, self.width / 2)
+
+
+def allowed_gap(rates: NDArray[np.floating[Any]], max_gap: float, min_ratio: float) -> float:
+    """The gap that a bound on it and a smallest ratio allow together: a ratio r allows (1 − r) times the largest."""
+    return min(max_gap, (1 - min_ratio) * float(rates.max()))
 
 
 def balanced(values: Rates, gains: Rates, threshold: float) -> Rates:

@@ -53,9 +53,8 @@ class LinearStack:
         pairs = list(itertools.pairwise([nn.Identity(), *layers]))
         in_order = all(isinstance(before, nn.Linear) for before, layer in pairs if type(layer) in _IN_PLACE)
         in_order &= not layers or isinstance(layers[0], nn.Linear)
-        plain = not any(m._forward_hooks or m._forward_pre_hooks for m in model.extractor.modules())
         whole = all((m.start_dim, m.end_dim) == (1, -1) for _, m in sequence if isinstance(m, nn.Flatten))
-        return known and flat and in_order and plain and whole and each_trained_once(model)
+        return known and flat and in_order and whole and model.keeps_records_apart and each_trained_once(model)
 
     @torch.inference_mode()
     def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:

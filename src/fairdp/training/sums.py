@@ -17,6 +17,7 @@ from fairdp.training.companion import Memory, Seen
 from fairdp.training.gradients import ApartTerm, LayerTerm
 from fairdp.training.models import ScoreModel
 from fairdp.training.recipe import Recipe
+from fairdp.training.stack import LinearStack
 
 # The factor on the clip norm of methods that have but one.
 _ONE = torch.ones(1)
@@ -46,6 +47,8 @@ class BatchSums:
         self.is_embedded = (
             not model.n_extractor_params
             and model.keeps_records_apart
+            # Inputs that are taken as they are need no copy.
+            and not LinearStack.fits(model)
             and 4 * len(self.X) * model.width <= _MOST_BYTES_KEPT
         )
         if self.is_embedded:
