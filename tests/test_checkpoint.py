@@ -119,6 +119,16 @@ def test_a_finished_run_does_not_continue_as_its_smoothed_twin(tmp_path):
         run(tmp_path / "c", resume=True, method="dpsgd_smooth")
 
 
+def test_another_version_does_not_continue_a_run(tmp_path, monkeypatch):
+    """It may release something else, and what differs would stand without noise."""
+    from fairdp import checkpoint
+
+    interrupted(tmp_path / "c")
+    monkeypatch.setattr(checkpoint, "version", lambda name: "another")
+    with pytest.raises(ValueError, match="version of fairdp"):
+        run(tmp_path / "c", resume=True)
+
+
 @pytest.mark.parametrize("method", ["dpsgd_f", "raco_dp", "dp_fermi", "dp_postprocess"])
 def test_what_a_method_remembers_is_continued_too(tmp_path, method):
     whole = run(method=method)

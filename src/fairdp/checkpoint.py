@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def fingerprint_of(
 ) -> str:
     """What a run must have in common with its checkpoint: the same records, plan, numbers, network and promises.
 
+    The version too: another one may release something else from the same noise.
+
     Parameters
     ----------
     parts
@@ -60,7 +63,15 @@ def fingerprint_of(
     fixed
         What else was fixed beforehand, by its ``repr``: what is certified, and how decisions are made.
     """
-    about = (plan, config, fixed, [part.group_names for part in parts], model.extractor, model.slices)
+    about = (
+        version("fairdp"),
+        plan,
+        config,
+        fixed,
+        [part.group_names for part in parts],
+        model.extractor,
+        model.slices,
+    )
     digest = hashlib.sha256(repr(about).encode())
     for part in parts:
         digest.update(repr(part.X.shape).encode())
@@ -148,7 +159,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
     """Put a run back to where its checkpoint was written."""
-    other = ValueError("the checkpoint belongs to another run: data, method, settings and network must be the same.")
+    other = ValueError(
+        "the checkpoint belongs to another run: data, method, settings, network and version of fairdp must be the same."
+    )
     if checkpoint.fingerprint != fingerprint:
         raise other
     state.step = checkpoint.step

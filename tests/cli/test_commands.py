@@ -257,3 +257,9 @@ def test_adult_by_name(answer, tmp_path):
     assert (report["n_train"] + report["n_certify"], report["n_test"]) == (32_561, 16_281)
     measured = answer("evaluate", tmp_path / "model", "--dataset", "adult")
     assert measured["metrics"] == report["metrics"]
+
+
+def test_a_model_may_go_to_a_folder_that_is_still_to_be_made(answer, tmp_path):
+    answer("fit", "--dataset", "synthetic", *UNCERTIFIED, "--out", tmp_path / "new" / "model")
+    assert (tmp_path / "new" / "model" / "model.json").exists()
+    assert (tmp_path / "new" / "model.register").exists()

@@ -100,15 +100,6 @@ def test_the_surrogate_is_a_logistic_loss_with_more_labels_of_one_kind(pull):
     assert torch.allclose(found, expected)
 
 
-def test_the_average_of_the_iterates_is_deployed():
-    data = load_dataset("synthetic").train
-    model = FairDPClassifier(method="fairdp_parity", n_steps=30, certify_fraction=0.0, random_state=0)
-    model.fit_grouped(data)
-    assert METHODS["fairdp_parity"].recipe(CONFIG, (1.0, 1.0)).averaging == 0.95
-    last = FairDPClassifier(method="fairdp_parity", n_steps=30, certify_fraction=0.0, random_state=0)
-    assert torch.equal(last.fit_grouped(data).score_model_.params, model.score_model_.params)
-
-
 def gap_and_rate(model: FairDPClassifier, data: GroupedData, metric: str) -> tuple[float, float]:
     decisions = (model.scores(data.X) >= 0).astype(int)
     counts = decision_counts(data.y, decisions, data.groups, data.n_groups)
@@ -151,6 +142,11 @@ class TestInputs:
         own = NormalizedInputs(4, (0, 2))
         assert torch.equal(own(X)[:3], own(X[:3]))
         assert keeps_records_apart(torch.nn.Sequential(torch.nn.Flatten(), own))
+
+    def test_a_layer_with_another_forward_is_not_trusted(self):
+        own = NormalizedInputs(4, (0, 2))
+        own.forward = lambda X: X - X.mean(0)
+        assert not keeps_records_apart(torch.nn.Sequential(torch.nn.Flatten(), own))
 
     @pytest.mark.needs_data("adult")
     def test_a_schema_says_which_inputs_are_numbers(self):

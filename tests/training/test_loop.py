@@ -9,6 +9,7 @@ from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.metrics import area_under_roc
+from fairdp.training.clipping import MARGIN
 from fairdp.training.extractors import mlp
 from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, TrainingState, train
 from fairdp.training.models import ScoreModel
@@ -144,7 +145,7 @@ def test_a_step_is_the_average_of_group_models_that_each_take_one(n_members):
 
     X, y = torch.from_numpy(data.X)[batch], torch.from_numpy(data.y)[batch].float()
     gradients = naive_gradients(twin.model, X, y)
-    gradients *= (0.5 / gradients.norm(dim=1, keepdim=True)).clamp(max=1.0)
+    gradients *= (0.5 * MARGIN / gradients.norm(dim=1, keepdim=True)).clamp(max=1.0)
     n_extractor, head_size = twin.model.n_extractor_params, twin.model.width + 1
     noise = (
         plan.noise_std * torch.from_numpy(twin.noise_rng.standard_normal(n_extractor + n_members * head_size)).float()

@@ -114,6 +114,7 @@ def _save(estimator: FairDPClassifier, register: Register, out: Path, checkpoint
     """Write the model, its register beside it, and remove its checkpoint; returns what the user should know of it."""
     replaced = (out / MARKER).exists()
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         # The register first: it names its model, so that beside any other it counts as none.
         write_register(register_path(out), register.of_model(digest_of(tensors_of(estimator.score_model_))))
         estimator.save(out)
