@@ -96,7 +96,7 @@ def test_named_data_sets(source):
         ),
         (
             {"table": None},
-            r"^there is nothing to train on: name a table, fairdp fit TABLE .* such as --dataset adult\.$",
+            r"^there is nothing to train on: name a table, TABLE .* such as --dataset adult\.$",
         ),
         ({"test_fraction": 0.0}, r"^test_fraction must be in \(0, 1\), got 0\.0\.$"),
     ],

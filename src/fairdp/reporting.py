@@ -65,6 +65,40 @@ def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
     _print_warnings(report["warnings"])
 
 
+def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
+    """Methods beside each other, and what all their runs cost."""
+    if as_json:
+        _print_json(report)
+        return
+    names = {"auc": "AUC", "accuracy": "accuracy", "positive_rate": "positive"}
+    names |= {"demographic_parity_difference": "parity gap", "demographic_parity_ratio": "ratio"}
+    for dataset in dict.fromkeys(row["dataset"] for row in report["rows"]):
+        own = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
+        rows = [
+            (_method(row), "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names)) for row in own
+        ]
+        title = f"{dataset}: mean ± standard error over {own[0]['n_runs']} seeds, on the test records"
+        _print_table(title, rows, headers=("method", "ε", *names.values()), wrap_numbers=False)
+    if report["controls"]:
+        print("dpsgd at another method: DP-SGD with its threshold moved to that method's positive rate.\n")
+    for cost in report["privacy"]:
+        print(cost["statement"])
+    print(f"\nWritten to {report['out']}: {', '.join(report['files'])}.")
+
+
+def _method(row: Mapping[str, Any]) -> str:
+    at = f" at {row['at']}" if "at" in row else ""
+    return f"{row['method']}{at}" + (f", {row['variant']}" if "variant" in row else "")
+
+
+def _means(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Means, with the errors of the two that are traded: a terminal is narrow."""
+    errors = {name: f" ± {row['standard_error'][name]:.3f}" for name in ("accuracy", "demographic_parity_difference")}
+    return [
+        "–" if math.isnan(row["mean"][name]) else f"{row['mean'][name]:.3f}{errors.get(name, '')}" for name in names
+    ]
+
+
 def print_checks(checks: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """What was checked of a saved model."""
     passed = all(check["passed"] for check in checks)
@@ -194,7 +228,11 @@ def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _print_table(
-    title: str | None, rows: Iterable[tuple[str, ...] | None], headers: tuple[str, ...] | None = None
+    title: str | None,
+    rows: Iterable[tuple[str, ...] | None],
+    headers: tuple[str, ...] | None = None,
+    *,
+    wrap_numbers: bool = True,
 ) -> None:
     from rich import box
     from rich.console import Console
@@ -211,8 +249,8 @@ def _print_table(
     )
     rows = list(rows)
     width = max((len(row) for row in rows if row), default=2)
-    for header in headers or ("",) * width:
-        table.add_column(header, overflow="fold")
+    for position, header in enumerate(headers or ("",) * width):
+        table.add_column(header, overflow="fold", no_wrap=position > 0 and not wrap_numbers)
     for row in rows:
         if row is None:
             table.add_section()

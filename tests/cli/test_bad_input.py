@@ -95,7 +95,7 @@ ARGUMENTS = {
     "missing file": (("fit", "none.csv", *FIT[2:]), ["none.csv", "does not exist"]),
     "missing schema": ((*FIT, "--schema", "none.yaml"), ["none.yaml", "does not exist"]),
     "broken schema": ((*FIT, "--schema", "people.csv"), ["schema", "people.csv"]),
-    "nothing to train on": (("fit", "--epsilon", 1), ["fairdp fit TABLE", "--dataset adult"]),
+    "nothing to train on": (("fit", "--epsilon", 1), ["TABLE --label COL", "--dataset adult"]),
     "wrong data set": (("fit", "--dataset", "adlt", "--out", "model"), ["'adlt'", "adult"]),
     "table and data set": ((*FIT, "--dataset", "adult"), ["TABLE", "--dataset", "not both"]),
     "no label": (("fit", "people.csv", "--sensitive", "sex"), ["--label"]),

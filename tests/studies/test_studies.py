@@ -19,7 +19,6 @@ from fairdp.studies.broken_twins import clopper_pearson_without_noise, empty_cel
 from fairdp.studies.certificate_coverage import TWIN, Plan, settings
 from fairdp.studies.certificate_slack import ROWS, slacks, wald_misses
 from fairdp.studies.known_truth import FinitePopulation, finite_certificates
-from fairdp.studies.parallel import run_tasks
 from fairdp.studies.reference_bounds import conv_lower
 from fairdp.studies.results import Run
 from fairdp.studies.simulation import laplace_noise
@@ -163,9 +162,9 @@ def test_adult_records_play_a_population():
 
 def test_results_do_not_depend_on_the_number_of_workers():
     tasks = [replace(TWIN, n_runs=n) for n in (40, 60, 80)]
-    alone, shared = (run_tasks(clopper_pearson_without_noise, tasks, quiet(n), what="work") for n in (1, 2))
+    alone, shared = (quiet(n).done(clopper_pearson_without_noise, tasks, what="work") for n in (1, 2))
     assert alone == shared
-    assert alone != run_tasks(clopper_pearson_without_noise, tasks, replace(quiet(), seed=4), what="work")
+    assert alone != replace(quiet(), seed=4).done(clopper_pearson_without_noise, tasks, what="work")
 
 
 def test_the_lower_bound_by_its_definition():

@@ -8,6 +8,7 @@ import click
 
 from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
+from fairdp.cli.compare import compare
 from fairdp.cli.data import data
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import with_flags
@@ -29,7 +30,7 @@ def fairdp() -> None:
     """Train classifiers that are differentially private and fair to groups, and say what that costs."""
 
 
-for command in (fit, predict, evaluate, certify, verify, plan, methods, data, bench, reproduce):
+for command in (fit, predict, evaluate, certify, verify, plan, methods, data, bench, compare, reproduce):
     fairdp.add_command(command)
 
 

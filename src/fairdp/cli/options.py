@@ -1,6 +1,8 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -152,3 +154,13 @@ def whole_numbers(context: click.Context, parameter: click.Parameter, value: str
         return tuple(int(part) for part in value.split(","))
     except ValueError:
         raise click.BadParameter(f"{value!r} is not a list of whole numbers such as 64,32.") from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder before the work, so that a long run does not end with nowhere to write."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{str(folder)!r} cannot be written: {error.strerror}.", param_hint="--out") from None
+    if not os.access(folder, os.W_OK):
+        raise click.BadParameter(f"{str(folder)!r} cannot be written.", param_hint="--out")

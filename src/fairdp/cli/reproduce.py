@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import make_folder, output_options
 
 
 @click.command(epilog="\b\nExample:\n  fairdp reproduce certificate-slack --quick\n  fairdp reproduce --list\n")
@@ -18,6 +18,10 @@ from fairdp.cli.options import output_options
     help="Folder for NAME.json and NAME.md.  [default: results; with --quick results/quick]",
 )
 @click.option(
+    "--datasets",
+    help="Of a study of several data sets only these, separated by commas.  [default: adult,credit,utkface]",
+)
+@click.option(
     "--workers",
     type=click.IntRange(min=1),
     help="Processes that share the work; the results do not depend on it.  [default: one per processor]",
@@ -28,18 +32,27 @@ def reproduce(
     only_list: bool,
     quick: bool,
     out: Path | None,
+    datasets: str | None,
     workers: int | None,
     as_json: bool,
     seed: int | None,
 ) -> None:
-    """Run a study again and write its figures as JSON and Markdown; without a seed it is run with seed 0."""
+    """Run a study again and write its figures as JSON and Markdown; without a seed it is run with seed 0.
+
+    Every training is kept in OUT/runs as soon as it ends: the same command continues a run that was interrupted, and
+    studies share trainings. Other records, settings or another version of the code are trained anew.
+    """
     from fairdp import __version__
     from fairdp.reporting import print_cards, print_pairs
     from fairdp.studies import STUDIES
     from fairdp.studies.results import Run, record_of, write_results
+    from fairdp.sweeps.store import Store
 
     if only_list:
-        cards = [{"study": study.name, "shows": study.shows} for study in STUDIES.values()]
+        cards = [
+            {"study": study.name, "shows": study.shows, "paper": study.paper or "beyond the paper"}
+            for study in STUDIES.values()
+        ]
         print_cards("studies", cards, as_json=as_json)
         return
     if name is None or name not in STUDIES:
@@ -47,9 +60,16 @@ def reproduce(
         raise click.BadParameter(f"{problem} {', '.join(STUDIES)}.", param_hint="NAME")
     # A quick run shows that a study works; it must not take the place of one that shows something.
     out = out or Path("results", "quick" if quick else "")
-    _make_folder(out)
+    make_folder(out)
     n_workers = workers or os.cpu_count() or 1
-    run = Run(quick=quick, seed=seed or 0, workers=n_workers, say=lambda line: click.echo(line, err=True))
+    run = Run(
+        quick=quick,
+        seed=seed or 0,
+        workers=n_workers,
+        say=lambda line: click.echo(line, err=True),
+        store=Store(out / "runs"),
+        datasets=_known_datasets(datasets),
+    )
     findings = STUDIES[name].findings(run)
     record = record_of(name, STUDIES[name].shows, run, findings, version=__version__)
     paths = write_results(record, findings, out)
@@ -59,11 +79,11 @@ def reproduce(
     click.echo(f"{findings.text}\nWritten to {' and '.join(map(str, paths))}.")
 
 
-def _make_folder(folder: Path) -> None:
-    """Make the folder before the work, so that a long run does not end with nowhere to write."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.BadParameter(f"{str(folder)!r} cannot be written: {error.strerror}.", param_hint="--out") from None
-    if not os.access(folder, os.W_OK):
-        raise click.BadParameter(f"{str(folder)!r} cannot be written.", param_hint="--out")
+def _known_datasets(names: str | None) -> tuple[str, ...]:
+    from fairdp.studies.protocol import N_SEEDS
+
+    chosen = tuple(name.strip() for name in (names or "").split(",") if name.strip())
+    unknown = [name for name in chosen if name not in N_SEEDS]
+    if unknown:
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(N_SEEDS)}.", param_hint="--datasets")
+    return chosen

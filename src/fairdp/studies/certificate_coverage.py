@@ -19,7 +19,6 @@ from fairdp.studies.known_truth import (
     synthetic_certificates,
     synthetic_truths,
 )
-from fairdp.studies.parallel import run_tasks
 from fairdp.studies.results import Findings, Run
 from fairdp.studies.tally import CAUGHT, tally
 
@@ -119,7 +118,7 @@ def _adult(plan: Plan, run: Run) -> tuple[dict[str, Any] | None, str | None]:
     except (OSError, ValueError) as error:
         run.say(f"without the Adult part: {error}")
         return None, str(error)
-    results = run_tasks(finite_certificates, [population] * plan.adult_tasks, run, what="certificates on Adult")
+    results = run.done(finite_certificates, [population] * plan.adult_tasks, what="certificates on Adult")
     taus = [result["mean_tau"] for result in results]
     return {
         "n_samples": population.n_samples,
@@ -131,9 +130,9 @@ def _adult(plan: Plan, run: Run) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def _synthetic(plan: Plan, run: Run) -> dict[str, Any]:
-    few = run_tasks(synthetic_certificates, plan.certificates, run, what="certificates")
-    many = run_tasks(synthetic_certificates, plan.many_groups, run, what="certificates of 16 groups")
-    truths = run_tasks(synthetic_truths, plan.truths, run, what="truths of 16 groups")
+    few = run.done(synthetic_certificates, plan.certificates, what="certificates")
+    many = run.done(synthetic_certificates, plan.many_groups, what="certificates of 16 groups")
+    truths = run.done(synthetic_truths, plan.truths, what="truths of 16 groups")
     full = [*few, *many]
     claims = [result["violations_by_claim"] for result in full]
     return {
@@ -160,7 +159,7 @@ def _implication(plan: Plan, run: Run) -> dict[str, Any]:
     """Counts at the usual level, and at one where truths are rejected often."""
     levels = (FAILURE_PROBABILITY, 0.4)
     tasks = [ImplicationTask(arms, level, plan.n_bounds) for level in levels for arms in ARMS]
-    results = run_tasks(check_implication, tasks, run, what="implication")
+    results = run.done(check_implication, tasks, what="implication")
     figures: dict[str, Any] = {"bounds": 0, "broken": 0}
     for level in levels:
         own = [result for task, result in zip(tasks, results, strict=True) if task.failure_probability == level]
@@ -178,7 +177,7 @@ def _implication(plan: Plan, run: Run) -> dict[str, Any]:
 def _twins(plan: Plan, run: Run) -> dict[str, Any]:
     def missed(function: Callable[[Setting, np.random.Generator], int], n_tasks: int, n_runs: int, what: str) -> Any:
         tasks = [replace(TWIN, n_runs=n_runs)] * n_tasks
-        return _caught(tally(sum(run_tasks(function, tasks, run, what=what)), n_tasks * n_runs, FAILURE_PROBABILITY))
+        return _caught(tally(sum(run.done(function, tasks, what=what)), n_tasks * n_runs, FAILURE_PROBABILITY))
 
     certified = missed(
         certified_without_noise, plan.twin_tasks, plan.n_certified_twins, "certified as if counts were exact"

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import gap_bound
-from fairdp.studies.parallel import run_tasks
 from fairdp.studies.reference_bounds import (
     box_gap,
     conv_gap,
@@ -90,7 +89,7 @@ def slack_study(run: Run) -> Findings:
     n_draws, rows = (QUICK_DRAWS, QUICK_ROWS) if run.quick else (N_DRAWS, ROWS)
     extra = SMALL_ON_TOP[2:3] if run.quick else SMALL_ON_TOP
     tasks = [_Task(row, n_draws, True) for row in rows] + [_Task(row, n_draws, False) for row in extra]
-    results = run_tasks(_row_figures, tasks, run, what="slack")
+    results = run.done(_row_figures, tasks, what="slack")
     main, others = results[: len(rows)], results[len(rows) :]
     settings = {"alpha": ALPHA, "n_groups": N_GROUPS, "n_metrics": N_METRICS, "n_draws": n_draws}
     return Findings({**settings, "slack": main, "small_cell_on_top": others}, _text(main, others, n_draws))

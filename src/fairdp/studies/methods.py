@@ -3,9 +3,9 @@
 from typing import Any
 
 from fairdp.methods import METHODS
-from fairdp.studies.fits import Fit, Population, figures_of, mean_and_error
-from fairdp.studies.parallel import run_tasks
 from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.sweeps.fits import Fit, mean_and_error
+from fairdp.sweeps.populations import Population
 
 EPSILON = 1.0
 DATASETS, N_SEEDS = ("adult", "credit"), 5
@@ -31,7 +31,7 @@ def methods_study(run: Run) -> Findings:
         for m in methods
         for s in range(n_seeds)
     ]
-    found = run_tasks(figures_of, fits, run, what="trainings")
+    found = run.trained(fits)
     rows = [
         {"dataset": fits[i].population.dataset, "method": fits[i].method, **_summary(found[i : i + n_seeds])}
         for i in range(0, len(fits), n_seeds)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairdp.studies.fits import Fit, Population, control_at, figures_of, mean_and_error
-from fairdp.studies.parallel import run_tasks
 from fairdp.studies.reduction import BOUNDS, FEATURES, Reduction, accuracy_at, reduce
 from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.sweeps.fits import Fit, control_at, mean_and_error
+from fairdp.sweeps.populations import Population
 
 N_SEEDS = 5
 METHODS = ("fairdp_parity", "raco_dp", "dp_postprocess")
@@ -96,8 +96,8 @@ def _study(cases: Sequence[Case], run: Run, *, n_seeds: int = N_SEEDS) -> Findin
         for p, parity, own in asked
         for bound in bounds
     ]
-    trained = dict(zip(fits, run_tasks(figures_of, fits, run, what="trainings"), strict=True))
-    reduced = dict(zip(reductions, run_tasks(reduce, reductions, run, what="reductions"), strict=True))
+    trained = dict(zip(fits, run.trained(fits), strict=True))
+    reduced = dict(zip(reductions, run.done(reduce, reductions, what="reductions"), strict=True))
     rows = [row for same in _alike(cases) for row in _rows(same, trained, reduced)]
     frontiers = [{**_named(task), **found} for task, found in reduced.items()]
     n_runs = rows[0]["n_runs"]

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from fairdp.studies.fits import Fit, Population, control_at, figures_of, mean_and_error
-from fairdp.studies.parallel import run_tasks
 from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.sweeps.fits import Fit, control_at, mean_and_error
+from fairdp.sweeps.populations import Population
 
 FACES, ADULT = Population(dataset="utkface"), Population(dataset="adult")
 SYNTHETIC = Population(dataset="synthetic")
@@ -18,7 +18,7 @@ def faces_study(run: Run) -> Findings:
     population, n_seeds = (SYNTHETIC, 1) if run.quick else (FACES, N_FACE_SEEDS)
     cases = FACE_CASES[:3] if run.quick else FACE_CASES
     fits = [_fit(population, method, run.seed + s, max_gap=gap) for method, gap in cases for s in range(n_seeds)]
-    found = run_tasks(figures_of, fits, run, what="trainings")
+    found = run.trained(fits)
     by_case = {case: found[i * n_seeds : (i + 1) * n_seeds] for i, case in enumerate(cases)}
     controls = {method: by_case[method, gap] for method, gap in cases if gap in (None, 1.0)}
     rows = []
@@ -54,7 +54,7 @@ def certified_study(run: Run) -> Findings:
         for gap in CERTIFIED_TARGETS
         for s in range(n_seeds)
     ]
-    found = run_tasks(figures_of, fits, run, what="trainings")
+    found = run.trained(fits)
     rows = [
         {"max_gap": gap, **mean_and_error(found[i * n_seeds : (i + 1) * n_seeds])}
         for i, gap in enumerate(CERTIFIED_TARGETS)

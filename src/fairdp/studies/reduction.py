@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fairdp.data.columns import EncodedColumns
 from fairdp.data.grouped import GroupedData
-from fairdp.studies.fits import Parts, Population, load
+from fairdp.sweeps.populations import Parts, Population, load
 from fairdp.training.extractors import NormalizedInputs
 
 CONSTRAINTS = {

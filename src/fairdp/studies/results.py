@@ -1,11 +1,22 @@
 """What a study is given, what it returns, and the two files that are written from it."""
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fairdp.files import json_bytes, write_file
+from fairdp.sweeps.fits import Fit
+from fairdp.sweeps.parallel import Result, Task, Workers, run_tasks
+from fairdp.sweeps.store import Store
+from fairdp.sweeps.training import train_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,25 +33,58 @@ class Run:
         Processes that share the work.
     say
         Where progress is told.
+    store
+        Where finished trainings are kept and found again; None: nowhere.
+    datasets
+        Data sets that a study of several is cut down to; none named: all of them.
     """
 
     quick: bool
     seed: int
     workers: int
     say: Callable[[str], None]
+    store: Store | None = None
+    datasets: tuple[str, ...] = ()
+
+    def trained(self, fits: Sequence[Fit]) -> list[dict[str, Any]]:
+        """Figures of every training, in order; those that are kept from before are not done again."""
+        found = train_all(fits, store=self.store, workers=Workers(number=self.workers), say=self.say)
+        return [found[fit]["figures"] for fit in fits]
+
+    def done(
+        self, function: Callable[[Task, np.random.Generator], Result], tasks: Sequence[Task], *, what: str
+    ) -> list[Result]:
+        """Result of every task, in order; ``function`` is called with a task and its own generator."""
+        workers = Workers(number=self.workers)
+        return run_tasks(function, tasks, seed=self.seed, workers=workers, say=self.say, what=what)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Figures for programs, and the same as Markdown for readers."""
+    """Figures for programs, and the same as Markdown for readers.
+
+    Parameters
+    ----------
+    figures
+        Numbers for the JSON file.
+    text
+        Markdown.
+    runs
+        One flat row for each training, for the CSV file; none: no such file.
+    drawings
+        Pictures, by the end of their file names.
+    """
 
     figures: Mapping[str, Any]
     text: str
+    runs: Sequence[Mapping[str, Any]] = ()
+    drawings: Mapping[str, "Figure"] = field(default_factory=dict)
 
 
 def command_of(name: str, run: Run) -> str:
     """The command that makes the same results again."""
-    return f"fairdp reproduce {name}{' --quick' if run.quick else ''} --seed {run.seed}"
+    chosen = f" --datasets {','.join(run.datasets)}" if run.datasets else ""
+    return f"fairdp reproduce {name}{' --quick' if run.quick else ''}{chosen} --seed {run.seed}"
 
 
 def record_of(name: str, shows: str, run: Run, findings: Findings, *, version: str) -> dict[str, Any]:
@@ -50,14 +94,38 @@ def record_of(name: str, shows: str, run: Run, findings: Findings, *, version: s
 
 
 def write_results(record: Mapping[str, Any], findings: Findings, folder: Path) -> list[Path]:
-    """Write ``NAME.json`` and ``NAME.md``; their paths."""
+    """Write ``NAME.json`` and ``NAME.md``, with ``NAME.csv`` and pictures where there are any; their paths."""
     made = f"Made by `{record['command']}` with fairdp {record['version']}, seed {record['seed']}."
     rough = " A quick run: too few draws for conclusions." if record["quick"] else ""
-    text = f"# {record['study']}\n\n{record['shows']}\n\n{made}{rough}\n\n{findings.text}"
-    paths = [folder / f"{record['study']}.json", folder / f"{record['study']}.md"]
-    for path, content in zip(paths, (json_bytes(record), text.encode()), strict=True):
-        write_file(path, content)
-    return paths
+    name = record["study"]
+    pictures = "".join(f"![{name}{end}]({name}{end}.svg)\n\n" for end in findings.drawings)
+    text = f"# {name}\n\n{record['shows']}\n\n{made}{rough}\n\n{pictures}{findings.text}"
+    contents = {f"{name}.json": json_bytes(record), f"{name}.md": text.encode()}
+    if findings.runs:
+        contents[f"{name}.csv"] = csv_bytes(findings.runs)
+    for file, content in contents.items():
+        write_file(folder / file, content)
+    return [folder / file for file in contents] + _write_drawings(findings, folder, name)
+
+
+def _write_drawings(findings: Findings, folder: Path, name: str) -> list[Path]:
+    if not findings.drawings:
+        return []
+    # On use: most studies draw nothing.
+    from fairdp.drawing import save_figure
+
+    return [path for end, figure in findings.drawings.items() for path in save_figure(figure, folder, name + end)]
+
+
+def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Flat rows as CSV, numbers to six digits; a row may lack what others have."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items() if v is not None})
+    return stream.getvalue().encode()
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

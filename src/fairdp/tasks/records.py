@@ -76,8 +76,8 @@ def _named_records(source: Source) -> Records:
     """A named data set, which brings its own columns."""
     if source.dataset is None:
         raise ValueError(
-            "there is nothing to train on: name a table, fairdp fit TABLE --label COL --sensitive COL, or a data set, "
-            "such as --dataset adult."
+            "there is nothing to train on: name a table, TABLE --label COL --sensitive COL, or a data set, such as "
+            "--dataset adult."
         )
     _refuse_table_options(source)
     loaded = load_dataset(source.dataset)

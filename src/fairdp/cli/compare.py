@@ -1,0 +1,162 @@
+"""`fairdp compare`: methods beside each other, on the same records and at the same budgets."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairdp.cli.options import make_folder, names, numbers, output_options
+
+if TYPE_CHECKING:
+    from fairdp.sweeps.populations import Population
+
+
+def _grid(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Read ``weight_bound=.25,.5`` as a parameter with its values."""
+    import yaml
+
+    grid = {}
+    for text in values:
+        name, equals, rest = text.partition("=")
+        if not equals or not rest.strip():
+            raise click.BadParameter(f"{text!r} is not a parameter with values, such as weight_bound=.25,.5,1.")
+        grid[name.strip().replace("-", "_")] = [yaml.safe_load(part) for part in rest.split(",")]
+    return grid
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fairdp compare --dataset adult --methods dpsgd,fairdp,fairdp_parity --epsilons .5,1,2 --seeds 5 --out frontier/
+  fairdp compare --dataset adult --methods fairdp --grid weight_bound=.25,.5,.75,1 --out bounds/
+  fairdp compare loans.csv --label approved --sensitive sex --schema loans.yaml --out loans-comparison/
+"""
+)
+@click.argument("table", required=False, type=click.Path(path_type=Path))
+@click.option("--dataset", callback=names, help="Named data sets instead of TABLE, separated by commas.")
+@click.option("--label", help="Column to predict; two values.")
+@click.option("--positive", help="The label's value that counts as positive.")
+@click.option("--sensitive", callback=names, help="Protected columns, separated by commas.")
+@click.option("--schema", type=click.Path(path_type=Path), help="Declared types, categories and bounds (YAML, JSON).")
+@click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE.")
+@click.option(
+    "--methods",
+    callback=names,
+    default="clean,dpsgd,fairdp,fairdp_parity",
+    show_default=True,
+    help="See `fairdp methods`.",
+)
+@click.option("--epsilons", callback=numbers, default="1", show_default=True, help="Budgets ε, separated by commas.")
+@click.option("--delta", type=float, default=1e-5, show_default=True, help="Privacy budget δ, below 1/n.")
+@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Trainings of each kind.")
+@click.option(
+    "--grid",
+    multiple=True,
+    callback=_grid,
+    help="A parameter with values, such as weight_bound=.25,.5; several --grid are combined.",
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Processes that share the work.  [default: one per processor]"
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["local", "dask"]),
+    default="local",
+    show_default=True,
+    help="Processes of this machine, or the workers of a Dask cluster.",
+)
+@click.option("--scheduler", help="Address of the Dask scheduler, such as tcp://10.0.0.1:8786.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="comparison",
+    show_default=True,
+    help="Folder for tables, pictures and, in runs/, every finished training.",
+)
+@output_options
+def compare(
+    table: Path | None,
+    dataset: tuple[str, ...] | None,
+    methods: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    delta: float,
+    seeds: int,
+    grid: dict[str, list[Any]],
+    workers: int | None,
+    backend: str,
+    scheduler: str | None,
+    out: Path,
+    as_json: bool,
+    seed: int | None,
+    **of_table: Any,
+) -> None:
+    """Train methods on the same records, at the same budgets and with several seeds, and show what each trades.
+
+    Every training is kept in OUT/runs as soon as it ends: the same command continues an interrupted comparison, and a
+    larger one trains only what is new. --seed is the first of the seeds (default 0).
+    """
+    if (backend == "dask") != (scheduler is not None):
+        raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
+    from fairdp.reporting import print_comparison
+    from fairdp.sweeps.compare import CompareTask, run_compare
+    from fairdp.sweeps.comparison import Comparison
+    from fairdp.sweeps.parallel import Workers
+    from fairdp.tasks.progress import progress_bar
+
+    first = seed or 0
+    comparison = Comparison(
+        populations=_populations(dataset, table, of_table),
+        methods=methods,
+        epsilons=epsilons,
+        seeds=range(first, first + seeds),
+        delta=delta,
+        grid=grid,
+    )
+    # Whatever is wrong with any training is said before the first one, and before anything is written.
+    comparison.fits()
+    make_folder(out)
+    with _saying_what_is_kept(out), progress_bar("training") as watch:
+        task = CompareTask(
+            comparison=comparison,
+            workers=Workers(number=workers or os.cpu_count() or 1, scheduler=scheduler),
+            folder=out,
+            command=shlex.join(["fairdp", *sys.argv[1:]]),
+            say=_say,
+            watch=watch,
+        )
+        report = run_compare(task)
+    print_comparison(report, as_json=as_json)
+
+
+def _populations(
+    dataset: tuple[str, ...] | None, table: Path | None, of_table: dict[str, Any]
+) -> "tuple[Population, ...]":
+    """The records that are named, data sets or a table; loading them says what is missing."""
+    from fairdp.sweeps.populations import Population
+    from fairdp.tasks.records import Source
+
+    of_table["sensitive"] = of_table["sensitive"] or ()
+    sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
+    return tuple(Population(dataset=own.dataset or (table.name if table else ""), source=own) for own in sources)
+
+
+def _say(line: str) -> None:
+    """A line of progress, where no bar shows it."""
+    if not sys.stderr.isatty():
+        click.echo(line, err=True)
+
+
+@contextmanager
+def _saying_what_is_kept(out: Path) -> Iterator[None]:
+    """Let an interruption say what was finished, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        n_kept = len(list((out / "runs").glob("*.json")))
+        kept = f"{n_kept} finished trainings are kept in {str(out / 'runs')!r}"
+        raise KeyboardInterrupt(f"interrupted: {kept}; give the same command again to continue.") from None

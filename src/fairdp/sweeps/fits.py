@@ -1,0 +1,133 @@
+"""One training and its figures: what sweeps and studies are made of, and rows over seeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairdp.certify.certificate import Certificate
+from fairdp.data.grouped import GroupedData
+from fairdp.estimators import FairDPClassifier
+from fairdp.metrics import Counts, at_positive_rate, decision_counts
+from fairdp.sweeps.paper_tau import paper_taus
+from fairdp.sweeps.populations import Population, load
+from fairdp.sweeps.shifts import gap_under_shift
+from fairdp.tasks.measuring import measure
+
+# Positive rates at which a model without a target is also measured, as a control.
+CONTROL_RATES = tuple(np.linspace(0.0, 0.6, 61).round(2).tolist())
+METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
+GAPS = tuple(f"{metric}_difference" for metric in METRICS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """One training by one method.
+
+    Parameters
+    ----------
+    settings
+        Parameters of the estimator as pairs, so that equal trainings are equal.
+    is_control
+        Whether the model is also measured at other positive rates than its own.
+    shifts
+        Sizes of shifts of Pr(a, y) under which the gap is also measured and certified.
+    """
+
+    population: Population
+    method: str
+    seed: int
+    settings: tuple[tuple[str, Any], ...] = ()
+    is_control: bool = False
+    shifts: tuple[float, ...] = ()
+
+    @property
+    def epsilon(self) -> float:
+        """Budget that was asked for."""
+        return float(dict(self.settings).get("epsilon", 1.0))
+
+
+def figures_of(fit: Fit) -> dict[str, Any]:
+    """What a training reaches on the test records, and the gap that it aimed at on its training records."""
+    parts = load(fit.population)
+    settings = dict(fit.settings)
+    model = FairDPClassifier(method=fit.method, random_state=fit.seed, **settings)
+    model.fit_grouped(parts.train, feature_schema=parts.described())
+    measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
+    metric = f"{settings.get('parity', 'demographic_parity')}_difference"
+    found: dict[str, Any] = {
+        **measured,
+        "gap": measured[metric],
+        "training_gap": float(measure(model, parts.train)[metric]),
+        "epsilon": model.privacy_.epsilon,
+        **_certified(model),
+    }
+    if fit.is_control:
+        found["moved"] = _moved(model, parts.test, metric)
+    if fit.shifts:
+        found |= _shifted(model, parts.test, fit.shifts)
+        found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items()}
+    return found
+
+
+def _certified(model: FairDPClassifier) -> dict[str, float]:
+    """Bounds of the certificate, if there is one; by the name of the metric, and of demographic parity once more."""
+    if not isinstance(model.certificate_, Certificate):
+        return {}
+    record = model.certificate_.to_dict()
+    taus = {f"certified_{metric}": record[metric]["tau"] for metric in METRICS if metric in record}
+    if "demographic_parity" in record:
+        own = record["demographic_parity"]
+        taus |= {"certified_gap": own["tau"], "certified_ratio": own["ratio"]}
+    return taus
+
+
+def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str, list[float]]:
+    """Gaps and accuracy with the threshold moved, for every control rate."""
+    scores = np.asarray(model.scores(test.X), dtype=np.float64)
+    shown = {name: name for name in ("accuracy", "demographic_parity_ratio", *GAPS)} | {"gap": metric}
+    curves: dict[str, list[float]] = {"positive_rate": list(CONTROL_RATES), **{name: [] for name in shown}}
+    for rate in CONTROL_RATES:
+        moved = at_positive_rate(test.y, scores, test.groups, test.group_names, positive_rate=rate)
+        for name, source in shown.items():
+            curves[name].append(float(str(moved[source])))
+    return curves
+
+
+def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]) -> dict[str, float]:
+    """The gap under shifts of each size, and its bound where there is one."""
+    decisions = model.predictor_.decisions(model.score_model_, test.X, groups=test.groups)
+    counts: Counts = decision_counts(test.y, decisions, test.groups, test.n_groups)
+    found = {f"gap_at_shift_{shift:g}": gap_under_shift(counts, shift) for shift in shifts}
+    if isinstance(model.certificate_, Certificate):
+        found |= {
+            f"certified_at_shift_{shift:g}": model.certificate_.under_shift(shift)["demographic_parity"]
+            for shift in shifts
+        }
+    return found
+
+
+def mean_and_error(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean of every number over runs, and the standard error of the mean."""
+    numbers = {
+        name: np.array([own[name] for own in runs]) for name, value in runs[0].items() if isinstance(value, float)
+    }
+    # An infinite budget has no spread.
+    with np.errstate(invalid="ignore"):
+        return {
+            "mean": {name: float(values.mean()) for name, values in numbers.items()},
+            "standard_error": {
+                name: float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+                for name, values in numbers.items()
+            },
+        }
+
+
+def control_at(runs: Sequence[dict[str, Any]], positive_rate: float) -> dict[str, float]:
+    """Gaps and accuracy of control models whose threshold is moved to a positive rate; means over runs."""
+    rates = runs[0]["moved"]["positive_rate"]
+    return {
+        name: float(np.interp(positive_rate, rates, np.mean([own["moved"][name] for own in runs], axis=0)))
+        for name in runs[0]["moved"]
+    }

@@ -1,0 +1,139 @@
+"""Tasks spread over processes or a cluster; the results are the same for any number of workers."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed, parallel_config
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Who does the work.
+
+    Parameters
+    ----------
+    number
+        Processes on this machine.
+    scheduler
+        Address of a Dask scheduler whose workers do it instead, such as ``tcp://10.0.0.1:8786``.
+    """
+
+    number: int = 1
+    scheduler: str | None = None
+
+
+def spread(function: Callable[[Task], Result], tasks: Sequence[Task], workers: Workers) -> Iterator[tuple[int, Result]]:
+    """Position and result of every task, in the order in which they end; each worker uses one thread.
+
+    Parameters
+    ----------
+    function
+        A function of a module, so that other processes find it.
+    """
+    alone = workers.scheduler is None and min(workers.number, len(tasks)) <= 1
+    if alone:
+        for position, task in enumerate(tasks):
+            yield _numbered(function, position, task)
+        return
+    with _backend(workers), warnings.catch_warnings():
+        # Workers that have loaded large data are taken for leaking and replaced, which costs nothing but words.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+        # As many at a time as there are workers and as many again: what waits in a queue is lost in an interruption.
+        done = Parallel(return_as="generator_unordered", batch_size=1)(
+            delayed(_numbered)(function, position, task) for position, task in enumerate(tasks)
+        )
+        yield from done
+
+
+def _numbered(function: Callable[[Task], Result], position: int, task: Task) -> tuple[int, Result]:
+    n_threads = torch.get_num_threads()
+    # Sums of several threads are added in another order: one, so that the machine does not matter.
+    torch.set_num_threads(1)
+    try:
+        return position, function(task)
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def _backend(workers: Workers) -> AbstractContextManager[Any]:
+    if workers.scheduler is None:
+        return parallel_config("loky", n_jobs=workers.number, inner_max_num_threads=1)
+    return _cluster(workers.scheduler)
+
+
+@contextmanager
+def _cluster(scheduler: str) -> Iterator[None]:
+    """A Dask cluster as joblib's backend."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("--backend dask needs the packages of a cluster: pip install 'fairdp[dask]'.") from None
+    try:
+        client = Client(scheduler, timeout=10)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {scheduler!r}; check the address ({error}).") from None
+    with client, parallel_config("dask", wait_for_workers_timeout=30):
+        yield
+
+
+def told(
+    results: Iterator[Result], total: int, say: Say, *, what: str, seconds_between: float = 20.0
+) -> Iterator[Result]:
+    """The same results, with a line now and then: how many are done, and the time left at that pace."""
+    start = last = time.monotonic()
+    for done, result in enumerate(results, start=1):
+        now = time.monotonic()
+        if done == total or now - last > seconds_between:
+            left = (now - start) / done * (total - done)
+            say(f"{what}: {done} of {total} tasks" + (f", about {duration(left)} left" if done < total else ""))
+            last = now
+        yield result
+
+
+def duration(seconds: float) -> str:
+    """A length of time for readers.
+
+    >>> duration(42), duration(200), duration(8000)
+    ('42 s', '3 min', '2 h 13 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def run_tasks(
+    function: Callable[[Task, np.random.Generator], Result],
+    tasks: Sequence[Task],
+    *,
+    seed: int,
+    workers: Workers,
+    say: Say,
+    what: str,
+) -> list[Result]:
+    """Result of every task, in order, each with a generator of its own; ``what`` names the work and is in the seed."""
+    seeds = np.random.SeedSequence([seed, *what.encode()]).spawn(len(tasks))
+    seeded = [_Seeded(function, task, own) for task, own in zip(tasks, seeds, strict=True)]
+    results = dict(told(spread(_call, seeded, workers), len(tasks), say, what=what))
+    return [results[position] for position in range(len(tasks))]
+
+
+@dataclass(frozen=True)
+class _Seeded:
+    function: Callable[[Any, np.random.Generator], Any]
+    task: Any
+    seed: np.random.SeedSequence
+
+
+def _call(own: _Seeded) -> Any:
+    return own.function(own.task, np.random.default_rng(own.seed))

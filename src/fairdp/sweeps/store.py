@@ -1,0 +1,60 @@
+"""Figures of trainings in files of their own, so that an interrupted sweep continues and a finished one is free."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import fairdp
+from fairdp.files import write_file
+from fairdp.sweeps.fits import Fit
+from fairdp.sweeps.populations import digest_of
+
+# What trains and measures nobody may change without other results; these parts only show, check and spread them.
+_APART_FROM_RESULTS = ("bench", "cli", "drawing", "reporting.py", "studies", "verification")
+
+
+class Store:
+    """A folder with one file for each training, named after the records, the settings and the code that made it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, fit: Fit) -> Path:
+        """Where the figures of a training are kept."""
+        return self.folder / f"{key_of(fit)}.json"
+
+    def read(self, fit: Fit) -> dict[str, Any] | None:
+        """Figures of a training, None if they are not here or the file is damaged."""
+        try:
+            record = json.loads(self.path(fit).read_bytes())
+            return {"figures": record["figures"], "seconds": record["seconds"]}
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def write(self, fit: Fit, figures: dict[str, Any], *, seconds: float) -> None:
+        """Keep the figures of a training; the file is there as a whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        record = {"fit": asdict(fit), "seconds": seconds, "figures": figures}
+        # JSON as Python writes it: a metric that is not a number, such as a ratio of zero rates, stays one.
+        write_file(self.path(fit), (json.dumps(record, indent=1, default=str) + "\n").encode())
+
+
+def key_of(fit: Fit) -> str:
+    """Another one for other records, settings or code."""
+    about = {"fit": asdict(fit), "records": digest_of(fit.population), "code": code_digest()}
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """SHA-256 of the modules of this package that a result may depend on."""
+    home = Path(fairdp.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(home.rglob("*.py")):
+        name = path.relative_to(home)
+        if name.parts[0] not in _APART_FROM_RESULTS:
+            digest.update(name.as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()

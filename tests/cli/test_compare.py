@@ -1,0 +1,151 @@
+"""`fairdp compare`: its files, what it says, and that it continues."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairdp.sweeps import training
+
+QUICK = ("--grid", "n_steps=20", "--grid", "sample_rate=.1", "--workers", 1)
+SMALL = ("compare", "--dataset", "synthetic", "--seeds", 2, *QUICK)
+FILES = {"results.parquet", "results.csv", "summary.json", "provenance.json"}
+FILES |= {f"tradeoff-{utility}.{kind}" for utility in ("accuracy", "auc") for kind in ("png", "svg")}
+
+
+@pytest.fixture
+def compare(run, tmp_path):
+    """A comparison into a folder of its own; what it prints as JSON."""
+
+    def call(*arguments):
+        result = run(*SMALL, *arguments, "--out", tmp_path / "out", "--json")
+        assert result.code == 0, result.err
+        return json.loads(result.out, parse_constant=pytest.fail)
+
+    return call
+
+
+def test_files_rows_and_provenance(compare, tmp_path):
+    report = compare("--methods", "clean,dpsgd,fairdp", "--epsilons", ".5,2")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"runs"}
+    assert set(report["files"]) == FILES
+    frame = pd.read_parquet(tmp_path / "out" / "results.parquet")
+    # Two budgets for private methods, one row for the other, two seeds each.
+    assert frame.groupby("method").size().to_dict() == {"clean": 2, "dpsgd": 4, "fairdp": 4}
+    assert (frame["epsilon_spent"][frame["method"] != "clean"] <= frame["epsilon"][frame["method"] != "clean"]).all()
+    pd.testing.assert_frame_equal(frame, pd.read_csv(tmp_path / "out" / "results.csv"), check_exact=False)
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == len(frame) == report["n_runs"]
+    row = next(row for row in report["rows"] if (row["method"], row["epsilon"]) == ("dpsgd", 2.0))
+    own = frame[(frame["method"] == "dpsgd") & (frame["epsilon"] == 2.0)]["accuracy"]
+    assert row["mean"]["accuracy"] == pytest.approx(own.mean())
+    assert row["standard_error"]["accuracy"] == pytest.approx(own.std() / 2**0.5)
+    assert [(row["at"], row["epsilon"]) for row in report["controls"]] == [("fairdp", 0.5), ("fairdp", 2.0)]
+    origin = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    assert origin.keys() >= {"command", "versions", "hardware", "code_sha256", "records_sha256"}
+    assert origin["records_sha256"].keys() == {"synthetic"}
+
+
+def test_the_privacy_of_a_sweep_is_the_sum_over_its_runs(compare):
+    report = compare("--methods", "clean,dpsgd", "--epsilons", "1,2")
+    (cost,) = report["privacy"]
+    assert (cost["n_private_runs"], cost["n_other_runs"]) == (4, 2)
+    spent = [2 * row["mean"]["epsilon"] for row in report["rows"] if row["method"] == "dpsgd"]
+    assert cost["epsilon"] == pytest.approx(sum(spent))
+    assert 5.8 < cost["epsilon"] <= 6.0
+    assert cost["delta"] == pytest.approx(4e-5)
+    assert "6 and δ = 4e-05 in all" in cost["statement"]
+
+
+def test_a_finished_comparison_is_free_and_a_larger_one_trains_what_is_new(compare, monkeypatch):
+    first = compare("--methods", "dpsgd")
+    trained = []
+    honest = training.figures_of
+    monkeypatch.setattr(training, "figures_of", lambda fit: trained.append(fit) or honest(fit))
+    assert compare("--methods", "dpsgd") == first
+    assert not trained
+    compare("--methods", "dpsgd,fairdp")
+    assert {fit.method for fit in trained} == {"fairdp"}
+
+
+def test_a_grid_is_a_row_for_each_value_and_targets_go_where_they_are_taken(compare):
+    report = compare("--methods", "dpsgd,fairdp_parity", "--grid", "max_gap=.02,.2")
+    rows = [(row["method"], row.get("variant")) for row in report["rows"]]
+    assert rows == [("dpsgd", None), ("fairdp_parity", "max_gap=0.02"), ("fairdp_parity", "max_gap=0.2")]
+
+
+def test_a_users_own_table(run, tmp_path):
+    rng = np.random.default_rng(0)
+    age, sex = rng.integers(18, 90, 600), rng.choice(["f", "m"], 600)
+    loans = pd.DataFrame({"age": age, "sex": sex, "approved": np.where(age + rng.normal(0, 9, 600) > 54, "yes", "no")})
+    loans.to_csv(tmp_path / "loans.csv", index=False)
+    columns = ("--label", "approved", "--sensitive", "sex")
+    result = run("compare", tmp_path / "loans.csv", *columns, "--methods", "dpsgd", *QUICK, "--out", tmp_path / "out")
+    assert result.code == 0, result.err
+    assert "loans.csv: mean ± standard error over 3 seeds" in result.out
+    assert "dpsgd" in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--dataset", "adlut"), ["'adlut'", "adult"]),
+        (("--methods", "dpsdg"), ["'dpsdg'", "dpsgd"]),
+        (("--grid", "m=1"), ["'m'", "weight_bound"]),
+        (("--grid", "weight_bound"), ["weight_bound", "weight_bound=.25,.5"]),
+        (("--grid", "n_steps=0"), ["n_steps", "0"]),
+        (("--grid", "epsilon=1"), ["'epsilon'"]),
+        (("--epsilons", "one"), ["--epsilons", "'one'"]),
+        (("--seeds", "0"), ["--seeds", "0"]),
+        (("--label", "x"), ["--label", "table"]),
+        (("--backend", "dask"), ["--backend dask", "--scheduler"]),
+        (("--scheduler", "tcp://127.0.0.1:9"), ["--backend dask", "--scheduler"]),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(run, tmp_path, arguments, words):
+    dataset = () if "--dataset" in arguments else ("--dataset", "synthetic")
+    result = run("compare", *dataset, *arguments, "--out", tmp_path / "out")
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), result.err
+    assert all(word in result.err for word in words), result.err
+    assert not (tmp_path / "out").exists()
+
+
+def started(out, *more) -> subprocess.Popen:
+    settings = ("--methods", "dpsgd,fairdp", "--grid", "n_steps=250", "--workers", 1, "--seeds", 3, *more)
+    return subprocess.Popen(
+        [sys.executable, "-m", "fairdp", *map(str, ("compare", "--dataset", "synthetic", *settings, "--out", out))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_a_comparison_that_was_ended_continues_without_loss(tmp_path, ending):
+    runs, process = tmp_path / "out" / "runs", started(tmp_path / "out")
+    limit = time.monotonic() + 120
+    while not (runs.exists() and any(runs.glob("*.json"))):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    process.send_signal(ending)
+    _, err = process.communicate(timeout=60)
+    if ending == signal.SIGINT:
+        assert process.returncode == 130
+        assert "finished trainings are kept in" in err
+        assert "give the same command again to continue" in err
+    kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in runs.glob("*.json")}
+    assert 0 < len(kept) < 6
+    again = started(tmp_path / "out", "--json")
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0, err
+    assert json.loads(out)["n_runs"] == 6
+    for name, (content, time_written) in kept.items():
+        assert ((runs / name).read_bytes(), (runs / name).stat().st_mtime_ns) == (content, time_written)
+    assert len(os.listdir(runs)) == 6

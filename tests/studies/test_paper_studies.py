@@ -1,0 +1,112 @@
+"""The paper's tables and figures: that each has a name, works, and where it can be, agrees digit by digit."""
+
+import json
+import math
+
+import pytest
+
+from fairdp.studies import STUDIES
+from fairdp.studies.paper_certificate import PRINTED_ERRORS, mc_error_study
+from fairdp.studies.paper_tables import PRINTED_SIZES, dataset_study
+from fairdp.studies.paper_tradeoffs import relative_reduction, t_test
+from fairdp.studies.protocol import PAPER_METHODS, Setting, controls, settings_of
+from fairdp.studies.results import Run, csv_bytes, write_results
+from fairdp.sweeps.fits import GAPS
+from fairdp.sweeps.store import Store
+
+PAPER = [study.name for study in STUDIES.values() if study.paper]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("runs"))
+    return Run(quick=True, seed=0, workers=1, say=lambda line: None, store=store)
+
+
+def real(dataset: str) -> Run:
+    return Run(quick=False, seed=0, workers=1, say=lambda line: None, datasets=(dataset,))
+
+
+def test_every_table_and_figure_of_the_paper_has_a_name():
+    asked = ("data sets", "trade-offs", "gain", "p-values", "tightness", "shift", "approximation error", "parameter M")
+    told = " ".join(STUDIES[name].paper for name in PAPER)
+    assert all(word in told for word in (*asked, "imbalance", "accuracy", "ROC-AUC", "DP-IS-SGD", "clean"))
+
+
+def test_the_full_protocol_has_all_methods_budgets_and_seeds():
+    own = settings_of(Run(quick=False, seed=0, workers=1, say=lambda line: None))
+    assert {setting.dataset for setting in own} == {"adult", "credit", "utkface"}
+    for method in PAPER_METHODS:
+        budgets = {setting.epsilon for setting in own if setting.method == method}
+        assert budgets == ({None} if method in ("clean", "fairsmooth") else {0.5, 1.0, 1.5, 2.0})
+
+
+@pytest.mark.parametrize("name", [*PAPER, "members", "noise-allocation", "schedule"])
+def test_a_quick_run_writes_its_files(name, quick, tmp_path):
+    findings = STUDIES[name].findings(quick)
+    record = {"study": name, "shows": "", "command": "", "version": "", "seed": 0, "quick": True, **findings.figures}
+    paths = write_results(record, findings, tmp_path)
+    assert all(path.stat().st_size for path in paths)
+    read = json.loads((tmp_path / f"{name}.json").read_text(), parse_constant=pytest.fail)
+    assert read["study"] == name
+    for end in findings.drawings:
+        assert (tmp_path / f"{name}{end}.svg").exists()
+        assert f"{name}{end}.svg" in (tmp_path / f"{name}.md").read_text()
+
+
+def test_the_control_is_in_every_figure_of_trade_offs(quick):
+    findings = STUDIES["tradeoffs"].findings(quick)
+    assert {row["epsilon"] for row in findings.figures["controls"]} == {1.0, 2.0}
+    for figure in findings.drawings.values():
+        words = [text.get_text().replace("\n", " ") for axes in figure.axes for text in axes.texts]
+        assert words.count("DP-SGD at FairDP's positive rate") == len(GAPS)
+
+
+def test_a_control_is_moved_to_the_rate_of_each_seed():
+    own = Setting(dataset="adult", method="fairdp", epsilon=1.0)
+    curves = {"positive_rate": [0.0, 1.0], "accuracy": [0.0, 1.0], **{name: [0.0, 0.5] for name in GAPS}}
+    plain = [{"auc": 0.8, "moved": curves}] * 2
+    runs = {
+        own: [{"positive_rate": 0.2}, {"positive_rate": 0.4}],
+        Setting(dataset="adult", method="dpsgd", epsilon=1.0): plain,
+    }
+    (row,) = controls(runs, at="fairdp")
+    assert row["mean"]["accuracy"] == pytest.approx(0.3)
+    assert row["mean"][GAPS[0]] == pytest.approx(0.15)
+    assert (row["method"], row["at"], row["n_runs"]) == ("dpsgd", "fairdp", 2)
+
+
+@pytest.mark.parametrize("dataset", [pytest.param(name, marks=pytest.mark.needs_data(name)) for name in PRINTED_ERRORS])
+def test_monte_carlo_errors_have_the_printed_digits(dataset):
+    """Less than one unit of the last printed digit: some are cut off, and 6.046e-4 was rounded twice, to 6.1e-4."""
+    (row,) = mc_error_study(real(dataset)).figures["rows"]
+    for error, printed in zip(row["errors"], PRINTED_ERRORS[dataset], strict=True):
+        mantissa, exponent = printed.split("e")
+        unit = 10.0 ** (int(exponent) - len(mantissa.partition(".")[2]))
+        assert abs(error - float(printed)) < unit, (error, printed)
+
+
+@pytest.mark.parametrize("dataset", [pytest.param(name, marks=pytest.mark.needs_data(name)) for name in PRINTED_SIZES])
+def test_data_sets_have_the_printed_sizes(dataset):
+    """But for UTKFace, where the paper counts 90 records and 10 positives more than its source has."""
+    (row,) = dataset_study(real(dataset)).figures["rows"]
+    found, printed = (row["records"], row["features"], row["positive"]), PRINTED_SIZES[dataset]
+    assert found == ((23_705, "48 × 48 × 1", 8_598) if dataset == "utkface" else printed)
+
+
+def test_relative_reductions_and_their_errors():
+    """3 ± 1 against 4 ± 0: a quarter less, ± a quarter."""
+    assert relative_reduction([2.0, 4.0], [4.0, 4.0]) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert all(math.isnan(value) for value in relative_reduction([1.0, 1.0], [0.0, 0.0]))
+
+
+def test_the_test_is_welchs_and_two_tailed():
+    """By hand: t = −2 / √(1/3 + 1/3), with 4 degrees of freedom."""
+    found = t_test([1.0, 2.0, 3.0], [3.0, 4.0, 5.0])
+    assert found["difference"] == pytest.approx(-2.0)
+    assert found["p_value"] == pytest.approx(0.0704839, abs=1e-6)
+    assert t_test([1.0, 1.0], [2.0, 2.0])["p_value"] == 0.0
+
+
+def test_rows_may_lack_what_others_have():
+    assert csv_bytes([{"a": 0.1234567, "b": None}, {"a": 1.0, "c": "x"}]) == b"a,b,c\n0.123457,,\n1,,x\n"

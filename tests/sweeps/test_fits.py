@@ -1,0 +1,109 @@
+"""Trainings and their figures, and that those which are kept are not done again."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from fairdp import FairDPClassifier
+from fairdp.metrics import decision_counts, fairness_metrics
+from fairdp.sweeps import training
+from fairdp.sweeps.fits import GAPS, Fit, control_at, figures_of, mean_and_error
+from fairdp.sweeps.paper_tau import paper_taus
+from fairdp.sweeps.parallel import Workers
+from fairdp.sweeps.populations import Population, load
+from fairdp.sweeps.store import Store
+from fairdp.sweeps.training import train_all
+
+POPULATION = Population(dataset="synthetic")
+SETTINGS = (("epsilon", 2.0), ("n_steps", 40), ("sample_rate", 0.1), ("certify_fraction", 0.2))
+FIT = Fit(population=POPULATION, method="fairdp", seed=0, settings=SETTINGS, shifts=(0.0, 0.1), is_control=True)
+
+
+@pytest.fixture(scope="module")
+def figures():
+    return figures_of(FIT)
+
+
+def test_figures_are_those_of_the_model(figures):
+    model = FairDPClassifier(method="fairdp", random_state=0, **dict(SETTINGS))
+    train, test = load(POPULATION).train, load(POPULATION).test
+    model.fit_grouped(train)
+    decisions = (model.scores(test.X) >= 0).astype(int)
+    counts = decision_counts(test.y, decisions, test.groups, test.n_groups)
+    for name in GAPS:
+        assert figures[name] == pytest.approx(float(fairness_metrics(counts)[name]))
+    assert figures["accuracy"] == pytest.approx(float((decisions == test.y).mean()))
+    assert figures["epsilon"] == model.privacy_.epsilon <= 2.0
+    assert figures["certified_demographic_parity"] == model.certificate_["demographic_parity"]["tau"]
+    assert figures["certified_at_shift_0.1"] > figures["certified_at_shift_0"] >= figures["gap_at_shift_0"]
+
+
+def test_a_control_at_the_models_own_rate_is_the_model(figures):
+    own = control_at([figures], figures["positive_rate"])
+    for name in ("accuracy", *GAPS):
+        assert own[name] == pytest.approx(figures[name], abs=0.02)
+
+
+def test_the_papers_certificate_by_hand():
+    """Record by record: Φ(score / (norm × deviation)), then Hoeffding's radii and the Monte Carlo term."""
+    model = FairDPClassifier(method="fairdp", random_state=0, **dict(SETTINGS))
+    train = load(POPULATION).train.take(np.arange(2_000))
+    model.fit_grouped(load(POPULATION).train)
+    deviation = 0.005 * 10 * model.privacy_.noise_std
+    head = model.score_model_.heads.mean(0)
+    rates, sizes = [], []
+    for group in range(2):
+        rows = torch.from_numpy(train.X[(train.groups == group) & (train.y == 1)])
+        embedded = torch.cat([*model.score_model_.embeddings(rows)])
+        embedded = torch.cat([embedded, torch.ones(len(embedded), 1)], dim=1)
+        rates.append(float(norm.cdf((embedded @ head / embedded.norm(dim=1)).numpy() / deviation).mean()))
+        sizes.append(len(rows))
+    radii = [np.sqrt(np.log(2 / 0.05) / (2 * n)) for n in sizes]
+    error = sum(1 / (2 * n * np.sqrt(10)) for n in sizes)
+    expected = abs(rates[0] - rates[1]) + sum(radii) + error
+    assert paper_taus(model, train)["equal_opportunity"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
+    calls = []
+
+    def counted(fit):
+        calls.append(fit.seed)
+        return {"accuracy": float(fit.seed)}
+
+    monkeypatch.setattr(training, "figures_of", counted)
+    fits = [Fit(population=POPULATION, method="dpsgd", seed=seed) for seed in (0, 1, 1, 2)]
+    options = {"store": Store(tmp_path), "workers": Workers(), "say": lambda line: None}
+    train_all(fits[:2], **options)
+    found = train_all(fits, **options)
+    assert calls == [0, 1, 2]
+    assert [found[fit]["figures"]["accuracy"] for fit in fits] == [0.0, 1.0, 1.0, 2.0]
+    assert train_all(fits, **options) == found
+    assert len(calls) == 3
+
+
+def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
+    def stopped(fit):
+        if fit.seed == 2:
+            raise KeyboardInterrupt
+        return {"accuracy": 0.5}
+
+    monkeypatch.setattr(training, "figures_of", stopped)
+    fits = [Fit(population=POPULATION, method="dpsgd", seed=seed) for seed in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        train_all(fits, store=Store(tmp_path), workers=Workers(), say=lambda line: None)
+    assert [Store(tmp_path).read(fit) is not None for fit in fits] == [True, True, False, False]
+
+
+def test_a_control_is_read_at_the_rate_of_the_row():
+    curves = {"positive_rate": [0.1, 0.3], "gap": [0.02, 0.06], "accuracy": [0.8, 0.7]}
+    runs = [{"moved": curves}, {"moved": {**curves, "gap": [0.04, 0.08], "accuracy": [0.9, 0.8]}}]
+    expected = {"positive_rate": 0.2, "gap": 0.05, "accuracy": 0.8}
+    assert control_at(runs, 0.2) == {name: pytest.approx(value) for name, value in expected.items()}
+
+
+def test_means_and_their_errors():
+    row = mean_and_error([{"accuracy": 0.7, "name": "x"}, {"accuracy": 0.9, "name": "x"}])
+    assert row["mean"] == {"accuracy": pytest.approx(0.8)}
+    assert row["standard_error"] == {"accuracy": pytest.approx(0.1)}
