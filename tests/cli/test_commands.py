@@ -263,3 +263,16 @@ def test_a_model_may_go_to_a_folder_that_is_still_to_be_made(answer, tmp_path):
     answer("fit", "--dataset", "synthetic", *UNCERTIFIED, "--out", tmp_path / "new" / "model")
     assert (tmp_path / "new" / "model" / "model.json").exists()
     assert (tmp_path / "new" / "model.register").exists()
+
+
+def test_a_proposed_schema_trains_and_says_where_it_came_from(run, table, tmp_path):
+    proposal = run("schema", table, "--label", "approved", "--sensitive", "sex")
+    assert proposal.code == 0
+    assert "declared: true" in proposal.err
+    (tmp_path / "loans.yaml").write_text(proposal.out)
+    for declared, warned in ((False, True), (True, False)):
+        text = proposal.out.replace("declared: false", f"declared: {str(declared).lower()}")
+        (tmp_path / "loans.yaml").write_text(text)
+        result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED)
+        assert result.code == 0, result.err
+        assert ("as no schema was declared" in result.out or "read from the table" in result.out) is warned

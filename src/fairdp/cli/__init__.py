@@ -16,6 +16,7 @@ from fairdp.cli.methods import methods
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
 from fairdp.cli.reproduce import reproduce
+from fairdp.cli.schema import schema
 from fairdp.cli.verify import verify
 
 DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -30,7 +31,7 @@ def fairdp() -> None:
     """Train classifiers that are differentially private and fair to groups, and say what that costs."""
 
 
-for command in (fit, predict, evaluate, certify, verify, plan, methods, data, bench, compare, reproduce):
+for command in (schema, fit, predict, evaluate, certify, verify, plan, methods, data, bench, compare, reproduce):
     fairdp.add_command(command)
 
 

@@ -3,13 +3,12 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import make_folder, names, numbers, output_options
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def compare(
     # Whatever is wrong with any training is said before the first one, and before anything is written.
     comparison.fits()
     make_folder(out)
-    with _saying_what_is_kept(out), progress_bar("training") as watch:
+    with saying_which_trainings_are_kept(out / "runs"), progress_bar("training") as watch:
         task = CompareTask(
             comparison=comparison,
             workers=Workers(number=workers or os.cpu_count() or 1, scheduler=scheduler),
@@ -149,14 +148,3 @@ def _say(line: str) -> None:
     """A line of progress, where no bar shows it."""
     if not sys.stderr.isatty():
         click.echo(line, err=True)
-
-
-@contextmanager
-def _saying_what_is_kept(out: Path) -> Iterator[None]:
-    """Let an interruption say what was finished, and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        n_kept = len(list((out / "runs").glob("*.json")))
-        kept = f"{n_kept} finished trainings are kept in {str(out / 'runs')!r}"
-        raise KeyboardInterrupt(f"interrupted: {kept}; give the same command again to continue.") from None

@@ -26,6 +26,16 @@ def saying_what_is_kept(*, out: Path | None, checkpoint: Path | None, resume: bo
         raise KeyboardInterrupt(f"interrupted: {kept}.") from None
 
 
+@contextmanager
+def saying_which_trainings_are_kept(folder: Path) -> Iterator[None]:
+    """Let an interruption say how many trainings of a sweep are kept, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"{len(list(folder.glob('*.json')))} finished trainings are kept in {str(folder)!r}"
+        raise KeyboardInterrupt(f"interrupted: {kept}; give the same command again to continue.") from None
+
+
 def _version(path: Path | None) -> tuple[int, int] | None:
     """Another one whenever a file or folder is replaced; None without one, or for an empty one that tried the place."""
     if path is None or not path.exists() or not path.stat().st_size:

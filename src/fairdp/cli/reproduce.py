@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import make_folder, output_options
 
 
@@ -70,7 +71,8 @@ def reproduce(
         store=Store(out / "runs"),
         datasets=_known_datasets(datasets),
     )
-    findings = STUDIES[name].findings(run)
+    with saying_which_trainings_are_kept(out / "runs"):
+        findings = STUDIES[name].findings(run)
     record = record_of(name, STUDIES[name].shows, run, findings, version=__version__)
     paths = write_results(record, findings, out)
     if as_json:

@@ -66,14 +66,21 @@ class Numeric:
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
-    """One feature for each declared category. A missing value is the category ``?`` if that is declared."""
+    """One feature for each declared category. A missing value is the category ``?`` if that is declared.
+
+    ``other`` is the declared category that any value which is not declared counts as; empty: such a value is refused.
+    """
 
     name: str
     categories: tuple[str, ...]
+    other: str = ""
 
     def __post_init__(self) -> None:
         if not self.categories or len(set(self.categories)) != len(self.categories):
             raise ValueError(f"column {self.name!r} needs distinct categories, got {list(self.categories)}.")
+        if self.other and self.other not in self.categories:
+            declared = ", ".join(self.categories)
+            raise ValueError(f"column {self.name!r}: other must be one of its values ({declared}), got {self.other!r}.")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -82,7 +89,8 @@ class Categorical:
 
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_categories)."""
-        return np.eye(len(self.categories), dtype=np.float32)[category_codes(values, self.name, self.categories)]
+        codes = category_codes(values, self.name, self.categories, other=self.other)
+        return np.eye(len(self.categories), dtype=np.float32)[codes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,14 +169,16 @@ def text_of(value: object) -> str:
     return str(value).strip()
 
 
-def category_codes(values: pd.Series, name: str, categories: tuple[str, ...]) -> NDArray[np.int64]:
-    """Position of each row's value among the declared categories, shape (n_samples,)."""
+def category_codes(values: pd.Series, name: str, categories: tuple[str, ...], *, other: str = "") -> NDArray[np.int64]:
+    """Position of each row's value among the declared categories, shape (n_samples,); ``other`` as in `Categorical`."""
     codes, uniques = _factorized(values)
-    texts = [text_of(unique) for unique in uniques]
     position = {category: i for i, category in enumerate(categories)}
+    texts = [text_of(unique) for unique in uniques]
+    if other:
+        texts = [text if text in position else other for text in texts]
     for text in texts:
         if text not in position:
-            remedy = "declare it or correct the row"
+            remedy = "declare it, or a category that others count as, or correct the row"
             raise ValueError(f"column {name!r} holds {text!r}, which the schema does not declare; {remedy}.")
     if MISSING not in position:
         refuse_missing(name, codes < 0, values.index, remedy=f"declare the category {MISSING!r} or fill the row")

@@ -1,10 +1,9 @@
 """The public schema of a table: what its columns may hold, so that encoding a row needs no other row."""
 
-import datetime
 import difflib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +20,19 @@ from fairdp.data.columns import (
     Numeric,
     OtherThan,
     category_codes,
-    days_of,
     refuse_missing,
     text_of,
 )
+from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of
 from fairdp.data.inference import distinct_values, infer_columns, infer_positive
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
 
-COLUMN_TYPES: Mapping[str, type[Column]] = {
-    "numeric": Numeric,
-    "categorical": Categorical,
-    "binned": Binned,
-    "other_than": OtherThan,
-}
 READ_FROM_TABLE = (
     "types, categories, ranges and groups were read from the table and count as public; "
     "give a schema to declare them in advance."
 )
+PROTECTED_KEYS = ("name", "groups", "other")
 SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared")
 
 
@@ -58,6 +52,8 @@ class TableSchema:
         Declared values of each protected column; a group is one value of each.
     declared
         False if any of this was read from the table instead of being known in advance.
+    others
+        For each protected column the declared value that any other one counts as; empty: such a value is refused.
     """
 
     columns: tuple[Column, ...]
@@ -67,6 +63,7 @@ class TableSchema:
     sensitive: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
     declared: bool = True
+    others: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
@@ -77,10 +74,17 @@ class TableSchema:
             raise ValueError(
                 "a schema needs at least one input column besides the label, and one protected column with its values."
             )
-        for name, values in zip(self.sensitive, self.groups, strict=True):
-            Categorical(name=name, categories=values)
+        # Making them checks their values.
+        assert self.protected
         if self.positive == self.negative:
             raise ValueError(f"positive and negative must differ, got {self.positive!r} for both.")
+
+    @property
+    def protected(self) -> tuple[Categorical, ...]:
+        """The protected columns with their values."""
+        others = self.others or ("",) * len(self.sensitive)
+        each = zip(self.sensitive, self.groups, others, strict=True)
+        return tuple(Categorical(name=name, categories=values, other=other) for name, values, other in each)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -113,8 +117,9 @@ class TableSchema:
     def encode_groups(self, frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Group code of each row, shape (n_samples,), and the names of all declared groups."""
         codes = np.zeros(len(frame), dtype=np.int64)
-        for name, values in zip(self.sensitive, self.groups, strict=True):
-            codes = codes * len(values) + category_codes(_complete(frame, name), name, values)
+        for own in self.protected:
+            values = _complete(frame, own.name)
+            codes = codes * len(own.categories) + category_codes(values, own.name, own.categories, other=own.other)
         return codes, self.group_names
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,26 +127,29 @@ class TableSchema:
         types = {kind: name for name, kind in COLUMN_TYPES.items()}
         columns = [{"type": types[type(column)], **_plain(asdict(column))} for column in self.columns]
         # Lists, not mappings, where the order matters: group codes follow it.
-        pairs = zip(self.sensitive, self.groups, strict=True)
-        groups = [{"name": name, "groups": list(values)} for name, values in pairs]
+        groups = [
+            {"name": own.name, "groups": list(own.categories), **({"other": own.other} if own.other else {})}
+            for own in self.protected
+        ]
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
         return {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
         """The schema that these plain values describe."""
-        _check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-1])
-        sensitive = _listed("sensitive", content["sensitive"])
+        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-1])
+        sensitive = listed("sensitive", content["sensitive"])
         for entry in sensitive:
-            _check_keys("each entry of sensitive", entry, allowed=("name", "groups"), required=("name", "groups"))
+            check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
         return cls(
-            columns=tuple(_column(entry) for entry in _listed("columns", content["columns"])),
-            label=_text("label", content["label"]),
-            positive=_text("positive", content["positive"]),
-            negative=_text("negative", content["negative"]),
-            sensitive=tuple(_text("sensitive: name", entry["name"]) for entry in sensitive),
-            groups=tuple(_texts("sensitive: groups", entry["groups"]) for entry in sensitive),
+            columns=tuple(column_of(entry) for entry in listed("columns", content["columns"])),
+            label=entry_text("label", content["label"]),
+            positive=entry_text("positive", content["positive"]),
+            negative=entry_text("negative", content["negative"]),
+            sensitive=tuple(entry_text("sensitive: name", entry["name"]) for entry in sensitive),
+            groups=tuple(texts_of("sensitive: groups", entry["groups"]) for entry in sensitive),
             declared=bool(content.get("declared", True)),
+            others=others_of(sensitive),
         )
 
 
@@ -216,66 +224,6 @@ def _complete(frame: pd.DataFrame, name: str) -> pd.Series:
     return values
 
 
-def _column(entry: Any) -> Column:
-    """One input from its plain description."""
-    if not isinstance(entry, Mapping) or entry.get("type") not in COLUMN_TYPES:
-        kinds = ", ".join(COLUMN_TYPES)
-        raise ValueError(f"every column needs a name and a type ({kinds}), got {entry!r}.")
-    kind = COLUMN_TYPES[entry["type"]]
-    allowed = [field.name for field in fields(kind)]
-    needed = {"numeric": ("name", "low", "high")}.get(entry["type"], tuple(allowed))
-    where = f"column {entry.get('name')!r}"
-    _check_keys(where, entry, allowed=("type", *allowed), required=needed)
-    values = {key: _entry(f"{where}: {key}", key, entry[key]) for key in allowed if key in entry}
-    return kind(**values)
-
-
-def _entry(where: str, key: str, value: Any) -> Any:
-    """One value of a column's description, in the type its field has."""
-    if key in ("low", "high"):
-        return _number(where, value)
-    if key == "edges":
-        return tuple(_number(where, edge) for edge in _listed(where, value))
-    return _texts(where, value) if key == "categories" else _text(where, value)
-
-
-def _number(where: str, value: Any) -> float:
-    if isinstance(value, datetime.date):
-        return days_of(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{where} must be a number or a date, got {value!r}.")
-    return float(value)
-
-
-def _text(where: str, value: Any) -> str:
-    # YAML reads an unquoted yes, no, on or off as a truth value: the word the table holds would be lost.
-    if isinstance(value, bool):
-        raise ValueError(f"{where} was read as the truth value {value}; put it in quotes.")
-    if not isinstance(value, str | int | float):
-        raise ValueError(f"{where} must be one word or number, got {value!r}.")
-    return text_of(value)
-
-
-def _texts(where: str, values: Any) -> tuple[str, ...]:
-    return tuple(_text(where, value) for value in _listed(where, values))
-
-
-def _listed(where: str, values: Any) -> Sequence[Any]:
-    if not isinstance(values, list | tuple):
-        raise ValueError(f"{where} must be a list, got {values!r}.")
-    return values
-
-
-def _check_keys(where: str, content: Any, *, allowed: Sequence[str], required: Sequence[str]) -> None:
-    if not isinstance(content, Mapping):
-        raise ValueError(f"{where} must be a mapping of names to values, got {type(content).__name__}.")
-    for key in content:
-        if key not in allowed:
-            raise ValueError(f"{where} has the unknown key {key!r}; it may have {', '.join(allowed)}.")
-    for key in required:
-        if key not in content:
-            raise ValueError(f"{where} lacks the key {key!r}.")
-
-
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    """Without what is at an empty default, which older models do not know."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value != ""}

@@ -10,7 +10,7 @@ from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import load_table
 
-READ_FROM_TABLE = "column types, categories, ranges and group names were read from the table, as no schema was given"
+READ_FROM_TABLE = "column types, categories, ranges and group names were read from the table, as no schema was declared"
 
 
 @dataclass(frozen=True, kw_only=True)

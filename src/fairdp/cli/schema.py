@@ -1,0 +1,38 @@
+"""`fairdp schema`: propose a schema file for a table."""
+
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import names, output_options
+
+
+@click.command(
+    epilog="""\b
+Example:
+  fairdp schema loans.csv --label default --sensitive sex,region > loans.yaml
+"""
+)
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("--label", required=True, help="Column to predict; two values.")
+@click.option("--positive", help="The label's value that counts as positive.")
+@click.option("--sensitive", required=True, callback=names, help="Protected columns, separated by commas.")
+@output_options
+def schema(
+    table: Path, label: str, positive: str | None, sensitive: tuple[str, ...], as_json: bool, seed: int | None
+) -> None:
+    """Propose types, categories and bounds of TABLE as a schema file, for you to go through and confirm.
+
+    The proposal has looked at private rows, and says so: until you replace what it read by what you know and set
+    "declared: true", models that are trained with it say that it was read from the table.
+    """
+    from fairdp.data.proposal import proposed_schema
+    from fairdp.data.tables import read_table
+    from fairdp.reporting import print_pairs
+
+    text = proposed_schema(read_table(table), table=table.name, label=label, sensitive=sensitive, positive=positive)
+    if as_json:
+        print_pairs({"table": str(table), "declared": False, "schema": text}, as_json=True)
+    else:
+        click.echo(text, nl=False)
+    click.echo("Read from private rows: go through it, then set 'declared: true' (docs/schema.md).", err=True)

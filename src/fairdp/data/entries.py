@@ -1,0 +1,81 @@
+"""What a schema file says, entry by entry: each in the type it must have, or one line that says where it has not."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+from fairdp.data.columns import Binned, Categorical, Column, Numeric, OtherThan, days_of, text_of
+
+COLUMN_TYPES: Mapping[str, type[Column]] = {
+    "numeric": Numeric,
+    "categorical": Categorical,
+    "binned": Binned,
+    "other_than": OtherThan,
+}
+
+
+def column_of(entry: Any) -> Column:
+    """One input from its plain description."""
+    if not isinstance(entry, Mapping) or entry.get("type") not in COLUMN_TYPES:
+        kinds = ", ".join(COLUMN_TYPES)
+        raise ValueError(f"every column needs a name and a type ({kinds}), got {entry!r}.")
+    kind = COLUMN_TYPES[entry["type"]]
+    allowed = [field.name for field in fields(kind)]
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    where = f"column {entry.get('name')!r}"
+    check_keys(where, entry, allowed=("type", *allowed), required=needed)
+    values = {key: _entry(f"{where}: {key}", key, entry[key]) for key in allowed if key in entry}
+    return kind(**values)
+
+
+def _entry(where: str, key: str, value: Any) -> Any:
+    """One value of a column's description, in the type its field has."""
+    if key in ("low", "high"):
+        return _number(where, value)
+    if key == "edges":
+        return tuple(_number(where, edge) for edge in listed(where, value))
+    return texts_of(where, value) if key == "categories" else entry_text(where, value)
+
+
+def _number(where: str, value: Any) -> float:
+    if isinstance(value, datetime.date):
+        return days_of(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{where} must be a number or a date, got {value!r}.")
+    return float(value)
+
+
+def entry_text(where: str, value: Any) -> str:
+    # YAML reads an unquoted yes, no, on or off as a truth value: the word the table holds would be lost.
+    if isinstance(value, bool):
+        raise ValueError(f"{where} was read as the truth value {value}; put it in quotes.")
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"{where} must be one word or number, got {value!r}.")
+    return text_of(value)
+
+
+def texts_of(where: str, values: Any) -> tuple[str, ...]:
+    return tuple(entry_text(where, value) for value in listed(where, values))
+
+
+def others_of(sensitive: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    others = tuple(entry_text("sensitive: other", entry.get("other", "")) for entry in sensitive)
+    return others if any(others) else ()
+
+
+def listed(where: str, values: Any) -> Sequence[Any]:
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"{where} must be a list, got {values!r}.")
+    return values
+
+
+def check_keys(where: str, content: Any, *, allowed: Sequence[str], required: Sequence[str]) -> None:
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{where} must be a mapping of names to values, got {type(content).__name__}.")
+    for key in content:
+        if key not in allowed:
+            raise ValueError(f"{where} has the unknown key {key!r}; it may have {', '.join(allowed)}.")
+    for key in required:
+        if key not in content:
+            raise ValueError(f"{where} lacks the key {key!r}.")

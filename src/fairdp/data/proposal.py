@@ -1,0 +1,130 @@
+"""A schema file proposed from a table, for a human to confirm: what it read from the rows, it says."""
+
+import datetime
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from fairdp.data.columns import MISSING, Categorical, Column, Numeric, dates_of, text_of
+from fairdp.data.inference import MANY_FEATURES
+from fairdp.data.schema import TableSchema, infer_schema
+
+# A value that fewer people have may tell who they are.
+RARE = 10
+# Numbers whose largest value is so many times their median have a long tail.
+_LONG_TAIL = 20.0
+
+_HEAD = """\
+# A proposal, read from the rows of {table}. Everything below has looked at private data: a category that one
+# person has, or a largest value, is that person's. Go through it line by line:
+#   - replace bounds and categories by what you know of the column, not of these rows;
+#   - remove columns that must not be used; what stands for the label or a group in disguise is your call;
+#   - then set "declared: true". Until you do, models trained with this file say that it was read from the table.
+# How to write each line: docs/schema.md.
+declared: false
+"""
+
+
+def proposed_schema(
+    frame: pd.DataFrame, *, table: str, label: str, sensitive: tuple[str, ...], positive: object
+) -> str:
+    """YAML with comments; `read_schema` reads it."""
+    schema, notes = infer_schema(frame, label, sensitive, positive)
+    outcome = {"label": schema.label, "positive": schema.positive, "negative": schema.negative}
+    lines = [_HEAD.format(table=table), _yaml(outcome)]
+    lines += [f"# {note}\n" for note in notes if "positive label" in note]
+    lines.append("sensitive:\n")
+    lines += [_protected(own, frame) for own in schema.protected]
+    lines.append(_groups_note(schema, frame))
+    lines.append("columns:\n")
+    lines += [_column(column, frame[column.name]) for column in schema.columns]
+    lines += [f"  # {note}\n" for note in notes if "left out:" in note]
+    return "".join(lines)
+
+
+def _protected(own: Categorical, frame: pd.DataFrame) -> str:
+    return f"  - {_flow({'name': own.name, 'groups': list(own.categories)})}\n{_rare(own, frame[own.name])}"
+
+
+def _groups_note(schema: TableSchema, frame: pd.DataFrame) -> str:
+    """Groups that are too small to learn from or to certify, with their sizes."""
+    codes, names = schema.encode_groups(frame)
+    sizes = np.bincount(codes, minlength=len(names))
+    small = [f"{name!r} {size}" for name, size in zip(names, sizes, strict=True) if size < 50 * RARE]
+    if not small:
+        return ""
+    return (
+        f"  # Small groups: {', '.join(small)} rows. A useful certificate needs some hundred records of each: list\n"
+        "  # fewer values and add, for instance, 'other: rest' with 'rest' among them, which others then count as.\n"
+    )
+
+
+def _column(column: Column, values: pd.Series) -> str:
+    if isinstance(column, Numeric):
+        return _numeric(column, values)
+    assert isinstance(column, Categorical)
+    line = f"  - {_flow({'name': column.name, 'type': 'categorical', 'categories': list(column.categories)})}\n"
+    if len(column.categories) > MANY_FEATURES:
+        line += f"    # {len(column.categories)} categories: list those that matter and an 'other' for the rest.\n"
+    return line + _rare(column, values)
+
+
+def _rare(column: Categorical, values: pd.Series) -> str:
+    counts = values.dropna().map(text_of).value_counts()
+    rare = [text for text in column.categories if text != MISSING and counts.get(text, 0) < RARE]
+    if not rare:
+        return ""
+    shown = ", ".join(rare[:5]) + (", …" if len(rare) > 5 else "")
+    return f"    # Fewer than {RARE} rows each: {shown}. Whoever reads this file learns that they are there.\n"
+
+
+def _numeric(column: Numeric, values: pd.Series) -> str:
+    entry: dict[str, Any] = {"name": column.name, "type": "numeric"}
+    if _is_date(values):
+        entry |= {"low": _date(column.low, -1), "high": _date(column.high, 1)}
+    else:
+        entry |= {"low": round_number(column.low, up=False), "high": round_number(column.high, up=True)}
+        if column.low >= 0 and column.high > _LONG_TAIL * max(float(pd.to_numeric(values).median()), 1.0):
+            entry["transform"] = "signed_log"
+    if column.missing != "error":
+        entry["missing"] = column.missing
+    return f"  - {_flow(entry)}\n"
+
+
+def _is_date(values: pd.Series) -> bool:
+    if pd.api.types.is_numeric_dtype(values):
+        return False
+    return pd.api.types.is_datetime64_any_dtype(values) or not (dates_of(values).isna() & values.notna()).any()
+
+
+def _date(days: float, years: int) -> datetime.date:
+    """The first of January around a date, outwards: a birthday is a person's, a year is not."""
+    year = (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(days))).year
+    return datetime.date(year + (years if years > 0 else 0), 1, 1)
+
+
+def round_number(value: float, *, up: bool) -> float:
+    """The next number with one significant digit, so that a bound is nobody's value.
+
+    >>> [round_number(v, up=True) for v in (90, 99_999, 0.37, 0, -17)]
+    [90.0, 100000.0, 0.4, 0.0, -10.0]
+    >>> round_number(17, up=False), round_number(-17, up=False)
+    (10.0, -20.0)
+    """
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** math.floor(math.log10(abs(value)))
+    steps = math.ceil(value / unit) if up else math.floor(value / unit)
+    return float(f"{steps * unit:.1g}") if steps else 0.0
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _flow(value: Any) -> str:
+    """On one line; dates and words that YAML would take for something else come out quoted or plain, as needed."""
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9).strip()
