@@ -19,6 +19,7 @@ demo: $(VENV)/.base
 	@$(BIN)/fairdp data get adult >/dev/null && data=adult || data=synthetic; \
 	 test $$data = adult || echo "The Adult data could not be had; using the built-in synthetic population."; \
 	 $(BIN)/fairdp fit --dataset $$data --epsilon 1 --seed 0 --out demo/model
+	@$(BIN)/fairdp report demo/model --out demo/report.html
 
 setup: $(VENV)/.dev
 

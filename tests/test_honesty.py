@@ -159,7 +159,7 @@ def test_a_generator_as_random_state_gives_a_seed_that_cannot_be_tried_out():
 
 @pytest.mark.parametrize("clip_norm", [0.1, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("value", [0.0, 0.37, 5.0, 100.0])
-@pytest.mark.parametrize("n", [1_000, 16_384, 60_000])
+@pytest.mark.parametrize("n", [1_000, 4_096, 60_000])
 def test_long_sums_stay_below_the_bound(n, value, clip_norm):
     """Of equal gradients: clipped to the bound itself, their sum in single precision would round past it."""
     from fairdp.accounting import PrivacyBudget

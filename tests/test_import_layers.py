@@ -51,6 +51,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("verification",),
     ("tasks",),
     ("drawing",),
+    ("report",),
     ("sweeps.populations", "sweeps.shifts", "sweeps.paper_tau"),
     ("sweeps.fits",),
     ("sweeps.parallel", "sweeps.store"),

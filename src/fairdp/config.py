@@ -15,7 +15,7 @@ PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
 DEFAULT_METHOD = "fairdp_parity"
 DEFAULT_MAX_GAP = 0.03
 GROUPINGS = ("attribute", "attribute_and_label")
-LARGEST_PHYSICAL_BATCH = 16_384
+LARGEST_PHYSICAL_BATCH = 4_096
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,95 +24,61 @@ METRIC_NAMES = {
 def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
     """The result of a training run."""
     if as_json:
-        _print_json(report)
+        print_json(report)
         return
     print(f"{report['method']} on {report['dataset']}: {_sizes(report)}")
-    _print_table(None, _privacy_rows(report["privacy"]))
+    print_table(None, _privacy_rows(report["privacy"]))
     bounds = _bounds(report["certificate"])
     rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report["metrics"])]
     rows.insert(4, (*_by_group_row(report["metrics"]), ""))
     measured = "on the test records" if report["n_train"] is not None else "from the noisy counts"
     level = f"certified, {100 * report['certificate']['confidence']:g} %" if bounds else ""
-    _print_table(None, rows, headers=("", measured, level))
+    print_table(None, rows, headers=("", measured, level))
     print(f"{report['statement']}\n\n{report['certificate']['statement']}\n")
     if report["out"]:
         print(f"Model written to {report['out']}.")
-    _print_warnings(report["warnings"])
+    print_warnings(report["warnings"])
 
 
 def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
     """Metrics with their confidence intervals."""
     if as_json:
-        _print_json(report)
+        print_json(report)
         return
     intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
     rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report["metrics"])]
     rows.insert(4, (*_by_group_row(report["metrics"]), ""))
     level = f"{100 * report['confidence']:g} % interval"
-    _print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
+    print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
     print(report["note"])
-    _print_warnings(report["warnings"])
+    print_warnings(report["warnings"])
 
 
 def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
     """A new certificate of a saved model."""
     if as_json:
-        _print_json(report)
+        print_json(report)
         return
     print(f"{report['method']}, certified on {report['n_certify']:,} fresh records\n")
     print(report["certificate"]["statement"])
     print(f"Certificate written to {report['out']}.")
-    _print_warnings(report["warnings"])
-
-
-def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
-    """Methods beside each other, and what all their runs cost."""
-    if as_json:
-        _print_json(report)
-        return
-    names = {"auc": "AUC", "accuracy": "accuracy", "positive_rate": "positive"}
-    names |= {"demographic_parity_difference": "parity gap", "demographic_parity_ratio": "ratio"}
-    for dataset in dict.fromkeys(row["dataset"] for row in report["rows"]):
-        own = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
-        rows = [
-            (_method(row), "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names)) for row in own
-        ]
-        title = f"{dataset}: mean ± standard error over {own[0]['n_runs']} seeds, on the test records"
-        _print_table(title, rows, headers=("method", "ε", *names.values()), wrap_numbers=False)
-    if report["controls"]:
-        print("dpsgd at another method: DP-SGD with its threshold moved to that method's positive rate.\n")
-    for cost in report["privacy"]:
-        print(cost["statement"])
-    print(f"\nWritten to {report['out']}: {', '.join(report['files'])}.")
-
-
-def _method(row: Mapping[str, Any]) -> str:
-    at = f" at {row['at']}" if "at" in row else ""
-    return f"{row['method']}{at}" + (f", {row['variant']}" if "variant" in row else "")
-
-
-def _means(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Means, with the errors of the two that are traded: a terminal is narrow."""
-    errors = {name: f" ± {row['standard_error'][name]:.3f}" for name in ("accuracy", "demographic_parity_difference")}
-    return [
-        "–" if math.isnan(row["mean"][name]) else f"{row['mean'][name]:.3f}{errors.get(name, '')}" for name in names
-    ]
+    print_warnings(report["warnings"])
 
 
 def print_checks(checks: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """What was checked of a saved model."""
     passed = all(check["passed"] for check in checks)
     if as_json:
-        _print_json({"verified": passed, "checks": list(checks)})
+        print_json({"verified": passed, "checks": list(checks)})
         return
-    _print_table(None, [("ok" if check["passed"] else "FAILED", check["name"], check["found"]) for check in checks])
+    print_table(None, [("ok" if check["passed"] else "FAILED", check["name"], check["found"]) for check in checks])
     print("Verified." if passed else "NOT verified.")
 
 
 def print_plan(report: dict[str, Any], *, as_json: bool) -> None:
     """The cost of a run that has not been made."""
     if as_json:
-        _print_json(report)
+        print_json(report)
         return
     batches = ", ".join(f"{size:.1f}" for size in report["expected_batch_sizes"])
     rows = [
@@ -124,7 +90,7 @@ def print_plan(report: dict[str, Any], *, as_json: bool) -> None:
         None,
         *_paper_rows(report),
     ]
-    _print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
+    print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
 
 
 def print_bench(report: dict[str, Any], *, as_json: bool) -> None:
@@ -135,15 +101,15 @@ def print_bench(report: dict[str, Any], *, as_json: bool) -> None:
 def print_pairs(pairs: Mapping[str, Any], *, as_json: bool) -> None:
     """A few named values."""
     if as_json:
-        _print_json(pairs)
+        print_json(pairs)
         return
-    _print_table(None, [(name, _text(value)) for name, value in pairs.items()])
+    print_table(None, [(name, _text(value)) for name, value in pairs.items()])
 
 
 def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     """Things with the same fields, one paragraph each; the first field is the heading."""
     if as_json:
-        _print_json({name: list(cards)})
+        print_json({name: list(cards)})
         return
     for card in cards:
         heading, *fields = card.items()
@@ -227,7 +193,7 @@ def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
     return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates)
 
 
-def _print_table(
+def print_table(
     title: str | None,
     rows: Iterable[tuple[str, ...] | None],
     headers: tuple[str, ...] | None = None,
@@ -259,12 +225,12 @@ def _print_table(
     Console().print(table)
 
 
-def _print_warnings(warnings: Sequence[str]) -> None:
+def print_warnings(warnings: Sequence[str]) -> None:
     for text in warnings:
         print(f"warning: {text}", file=sys.stderr)
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     sys.stdout.write(json_bytes(value).decode())
 
 

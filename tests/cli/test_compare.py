@@ -1,6 +1,7 @@
 """`fairdp compare`: its files, what it says, and that it continues."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,6 +13,9 @@ import pandas as pd
 import pytest
 
 from fairdp.sweeps import training
+from fairdp.sweeps.comparison import control_rows, privacy_cost
+from fairdp.sweeps.fits import Fit
+from fairdp.sweeps.populations import Population
 
 QUICK = ("--grid", "n_steps=20", "--grid", "sample_rate=.1", "--workers", 1)
 SMALL = ("compare", "--dataset", "synthetic", "--seeds", 2, *QUICK)
@@ -59,7 +63,48 @@ def test_the_privacy_of_a_sweep_is_the_sum_over_its_runs(compare):
     assert cost["epsilon"] == pytest.approx(sum(spent))
     assert 5.8 < cost["epsilon"] <= 6.0
     assert cost["delta"] == pytest.approx(4e-5)
-    assert "6 and δ = 4e-05 in all" in cost["statement"]
+    assert "and δ = 4e-05 in all" in cost["statement"]
+    assert "seeds that are secret" in cost["statement"]
+    # What another command left in the folder is as visible as the rest.
+    (more,) = compare("--methods", "fairdp", "--epsilons", "1")["privacy"]
+    assert (more["n_private_runs"], more["n_other_runs"]) == (6, 2)
+    assert more["epsilon"] > cost["epsilon"] + 1.9
+
+
+def test_what_was_spent_is_rounded_up():
+    (cost,) = privacy_cost({"people": [0.99971] * 14 + [math.inf]}, delta=1e-5)
+    assert "ε = 14 and δ = 0.00014 in all" in cost["statement"]
+    costs = privacy_cost({"a": [1.0, 1.0], "b": [0.5]}, delta=1e-6)
+    assert [own["epsilon"] for own in costs] == [2.0, 0.5]
+
+
+def test_nothing_exact_of_the_training_records_is_in_the_tables(compare, tmp_path):
+    report = compare("--methods", "dpsgd")
+    frame = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert not [name for name in frame if "train" in name]
+    assert not [name for row in report["rows"] for name in row["mean"] if "train" in name]
+
+
+def made_up(method: str, seed: int, epsilon: float, rate: float, slope: float) -> tuple[Fit, dict]:
+    fit = Fit(
+        population=Population(dataset="synthetic"),
+        method=method,
+        seed=seed,
+        settings=(("epsilon", epsilon),),
+        is_control=method == "dpsgd",
+        is_experiment=False,
+    )
+    curves = {"positive_rate": [0.0, 1.0], "accuracy": [0.0, slope]}
+    return fit, {"figures": {"positive_rate": rate, "auc": 0.8, "moved": curves}, "seconds": 1.0}
+
+
+def test_a_control_has_the_seed_and_the_budget_of_its_run():
+    """Four runs, and four curves of DP-SGD that all differ: each must meet its own."""
+    cases = [(0, 1.0, 0.1, 1.0), (1, 1.0, 0.2, 2.0), (0, 2.0, 0.3, 3.0), (1, 2.0, 0.4, 4.0)]
+    found = dict(made_up(method, *case) for method in ("dpsgd", "fairdp") for case in cases)
+    rows = control_rows(found, at="fairdp")
+    assert [row["epsilon"] for row in rows] == [1.0, 2.0]
+    assert [row["mean"]["accuracy"] for row in rows] == pytest.approx([(0.1 + 0.4) / 2, (0.9 + 1.6) / 2])
 
 
 def test_a_finished_comparison_is_free_and_a_larger_one_trains_what_is_new(compare, monkeypatch):
@@ -79,6 +124,32 @@ def test_a_grid_is_a_row_for_each_value_and_targets_go_where_they_are_taken(comp
     assert rows == [("dpsgd", None), ("fairdp_parity", "max_gap=0.02"), ("fairdp_parity", "max_gap=0.2")]
 
 
+def test_values_of_a_grid_are_numbers_lists_and_words(compare):
+    grid = ("learning_rate=1e-2", "hidden=[8],[4,4]", "activation=tanh", "normalize_embedding=true", "clip_norm=None")
+    report = compare("--methods", "dpsgd", *(part for own in grid for part in ("--grid", own)))
+    assert [row["variant"] for row in report["rows"]] == ["hidden=(8,)", "hidden=(4, 4)"]
+
+
+def test_values_given_twice_for_one_parameter_are_all_trained(compare):
+    report = compare("--methods", "fairdp", "--grid", "weight_bound=.5", "--grid", "weight_bound=1")
+    assert [row["variant"] for row in report["rows"]] == ["weight_bound=0.5", "weight_bound=1"]
+
+
+def test_a_parameter_of_another_method_is_not_trained_twice(compare):
+    report = compare("--methods", "dpsgd,fairdp", "--grid", "weight_bound=.5,1")
+    assert [(row["method"], row.get("variant")) for row in report["rows"]] == [
+        ("dpsgd", None),
+        ("fairdp", "weight_bound=0.5"),
+        ("fairdp", "weight_bound=1"),
+    ]
+    assert len(report["controls"]) == 2
+
+
+def test_a_collapsed_model_carries_a_warning(compare):
+    report = compare("--methods", "fairdp", "--grid", "weight_bound=.01")
+    assert any("fairdp at ε = 1" in text for text in report["warnings"])
+
+
 def test_a_users_own_table(run, tmp_path):
     rng = np.random.default_rng(0)
     age, sex = rng.integers(18, 90, 600), rng.choice(["f", "m"], 600)
@@ -88,6 +159,8 @@ def test_a_users_own_table(run, tmp_path):
     result = run("compare", tmp_path / "loans.csv", *columns, "--methods", "dpsgd", *QUICK, "--out", tmp_path / "out")
     assert result.code == 0, result.err
     assert "loans.csv: mean ± standard error over 3 seeds" in result.out
+    # What was read from private rows is said, as it is by fit.
+    assert "were read from the table and count as public" in result.err
     assert "dpsgd" in result.out
 
 
@@ -103,6 +176,8 @@ def test_a_users_own_table(run, tmp_path):
         (("--epsilons", "one"), ["--epsilons", "'one'"]),
         (("--seeds", "0"), ["--seeds", "0"]),
         (("--label", "x"), ["--label", "table"]),
+        (("--grid", "momentum=fast"), ["momentum='fast'"]),
+        (("--grid", "hidden=32"), ["hidden"]),
         (("--backend", "dask"), ["--backend dask", "--scheduler"]),
         (("--scheduler", "tcp://127.0.0.1:9"), ["--backend dask", "--scheduler"]),
     ],

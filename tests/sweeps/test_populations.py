@@ -1,8 +1,11 @@
 """Records by name: changed as they say, and told apart by what they hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fairdp.data.schema import Numeric, OtherThan, TableSchema
 from fairdp.metrics import decision_counts, fairness_metrics
 from fairdp.sweeps.populations import Population, digest_of, load
 
@@ -47,6 +50,15 @@ def test_the_largest_group_is_cut_and_the_test_records_stay(ratio):
 def test_a_ratio_that_no_group_exceeds_changes_nothing():
     whole, cut = load(Population(dataset="synthetic")), load(Population(dataset="synthetic", ratio=50.0))
     assert np.array_equal(whole.train.X, cut.train.X)
+
+
+def test_what_the_columns_mean_is_part_of_the_records():
+    """The same numbers, declared as a quantity or as a mark, train another model."""
+    parts = load(Population(dataset="synthetic"))
+    outcome = {"label": "y", "positive": "1", "negative": "0", "sensitive": ("sex",), "groups": (("f", "m"),)}
+    columns = (Numeric(name="a", low=0, high=1), OtherThan(name="a", value="0"))
+    schemas = [TableSchema(columns=(column,), **outcome) for column in columns]
+    assert len({replace(parts, schema=schema).digest() for schema in schemas}) == 2
 
 
 def test_other_records_have_another_digest():

@@ -18,7 +18,7 @@ def test_without_a_shift_it_is_the_gap():
 
 
 def test_it_is_the_worst_of_populations_made_by_hand():
-    """A tenth of all people leaves one cell for another: twelve ways, of which five give more than they have."""
+    """A tenth of all people leaves one cell for another: twelve ways, of which three give more than they have."""
     sizes, total = COUNTS.sum(2).astype(float), COUNTS.sum()
     found = []
     for giver in np.ndindex(2, 2):

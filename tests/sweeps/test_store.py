@@ -49,6 +49,9 @@ def test_other_records_or_code_are_another_training(monkeypatch):
     monkeypatch.setattr(stored, "code_digest", lambda: "other code")
     assert key_of(FIT) != before
     monkeypatch.undo()
+    monkeypatch.setattr(stored, "version", lambda name: "another")
+    assert key_of(FIT) != before
+    monkeypatch.undo()
     assert key_of(FIT) == before
 
 
@@ -63,7 +66,12 @@ def test_a_change_of_what_trains_is_other_code_and_a_change_of_what_shows_is_not
     before = fresh()
     (package / "cli" / "fit.py").write_text("another message")
     assert fresh() == before
-    (package / "training" / "loop.py").write_text("another step")
+    for part in ("training", "methods", "certify", "data", "sweeps", "tasks"):
+        (package / part).mkdir(exist_ok=True)
+        (package / part / "loop.py").write_text("another step")
+        assert fresh() != before, part
+        before = fresh()
+    (package / "metrics.py").write_text("another metric")
     assert fresh() != before
 
 

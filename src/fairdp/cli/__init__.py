@@ -15,6 +15,7 @@ from fairdp.cli.flags import with_flags
 from fairdp.cli.methods import methods
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
+from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
 from fairdp.cli.schema import schema
 from fairdp.cli.verify import verify
@@ -31,7 +32,21 @@ def fairdp() -> None:
     """Train classifiers that are differentially private and fair to groups, and say what that costs."""
 
 
-for command in (schema, fit, predict, evaluate, certify, verify, plan, methods, data, bench, compare, reproduce):
+for command in (
+    schema,
+    fit,
+    predict,
+    evaluate,
+    certify,
+    verify,
+    plan,
+    methods,
+    data,
+    bench,
+    compare,
+    report,
+    reproduce,
+):
     fairdp.add_command(command)
 
 

@@ -1,8 +1,10 @@
 """`fairdp compare`: methods beside each other, on the same records and at the same budgets."""
 
 import os
+import re
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +14,30 @@ from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import make_folder, names, numbers, output_options
 
 if TYPE_CHECKING:
+    from fairdp.sweeps.comparison import Comparison
     from fairdp.sweeps.populations import Population
 
 
 def _grid(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Read ``weight_bound=.25,.5`` as a parameter with its values."""
-    import yaml
-
-    grid = {}
+    """Read ``weight_bound=.25,.5`` as a parameter with its values, ``hidden=[32],[16,16]`` as one with lists."""
+    grid: dict[str, list[Any]] = {}
     for text in values:
         name, equals, rest = text.partition("=")
         if not equals or not rest.strip():
             raise click.BadParameter(f"{text!r} is not a parameter with values, such as weight_bound=.25,.5,1.")
-        grid[name.strip().replace("-", "_")] = [yaml.safe_load(part) for part in rest.split(",")]
+        parts = re.findall(r"[^,\[\]]*\[[^\]]*\]|[^,]+", rest)
+        grid.setdefault(name.strip().replace("-", "_"), []).extend(_value(part.strip()) for part in parts)
     return grid
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number, a list, a truth value, None, or else a word."""
+    if text.startswith("["):
+        return tuple(_value(part.strip()) for part in text.strip("[]").split(",") if part.strip())
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
 
 
 @click.command(
@@ -57,7 +69,7 @@ Examples:
     "--grid",
     multiple=True,
     callback=_grid,
-    help="A parameter with values, such as weight_bound=.25,.5; several --grid are combined.",
+    help="A parameter with values, such as weight_bound=.25,.5 or hidden=[32],[16,16]; several --grid are combined.",
 )
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Processes that share the work.  [default: one per processor]"
@@ -101,7 +113,7 @@ def compare(
     """
     if (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
-    from fairdp.reporting import print_comparison
+    from fairdp.cli.comparison_table import print_comparison
     from fairdp.sweeps.compare import CompareTask, run_compare
     from fairdp.sweeps.comparison import Comparison
     from fairdp.sweeps.parallel import Workers
@@ -129,6 +141,7 @@ def compare(
             watch=watch,
         )
         report = run_compare(task)
+    report["warnings"] = [*_notes(comparison), *report["warnings"]]
     print_comparison(report, as_json=as_json)
 
 
@@ -142,6 +155,14 @@ def _populations(
     of_table["sensitive"] = of_table["sensitive"] or ()
     sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
     return tuple(Population(dataset=own.dataset or (table.name if table else ""), source=own) for own in sources)
+
+
+def _notes(comparison: "Comparison") -> list[str]:
+    """What is to be said of the records, such as that their schema was read from the table."""
+    from fairdp.tasks.records import load_records
+
+    sources = [own.source for own in comparison.populations if own.source is not None]
+    return [note for source in sources for note in load_records(source).warnings]
 
 
 def _say(line: str) -> None:

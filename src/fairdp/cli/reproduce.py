@@ -59,6 +59,8 @@ def reproduce(
     if name is None or name not in STUDIES:
         problem = "a study is needed, one of" if name is None else f"{name!r} is not one of"
         raise click.BadParameter(f"{problem} {', '.join(STUDIES)}.", param_hint="NAME")
+    if quick and datasets:
+        raise click.UsageError("--quick takes the built-in population; leave out --datasets or --quick.")
     # A quick run shows that a study works; it must not take the place of one that shows something.
     out = out or Path("results", "quick" if quick else "")
     make_folder(out)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fairdp.methods import METHODS
-from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.studies.results import Findings, Run, markdown_table, mean_text
 from fairdp.sweeps.fits import Fit, mean_and_error
 from fairdp.sweeps.populations import Population
 
@@ -53,7 +53,7 @@ def _text(rows: list[dict[str, Any]], n_seeds: int) -> str:
         (
             row["dataset"],
             f"`{row['method']}`" + ("" if METHODS[row["method"]].private else " (not private)"),
-            *(f"{row['mean'][name]:.3f} ± {row['standard_error'][name]:.3f}" for name in METRICS),
+            *(mean_text(row, name) for name in METRICS),
             f"{row['mean']['certified_parity_gap']:.3f}",
         )
         for row in rows

@@ -5,7 +5,7 @@ from typing import Any
 
 from fairdp.studies.paper_tradeoffs import COLUMNS
 from fairdp.studies.protocol import EPSILONS, UTILITIES, Setting, controls, datasets_of, summary, tidy, train
-from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.studies.results import Findings, Run, markdown_table, mean_text
 from fairdp.sweeps.populations import Population, load
 
 # Records, features and positives as printed.
@@ -104,10 +104,7 @@ def bound_study(run: Run) -> Findings:
         printed = PRINTED_M.get((row["dataset"], row["weight_bound"]))
         row["printed"] = printed
         mean = row["mean"]
-        shown = [
-            f"{mean[name]:.3f} ± {row['standard_error'][name]:.3f}" + (f" ({printed[i]:g})" if printed else "")
-            for i, name in enumerate(M_COLUMNS)
-        ]
+        shown = [mean_text(row, name) + (f" ({printed[i]:g})" if printed else "") for i, name in enumerate(M_COLUMNS)]
         moved = f"{control['mean']['demographic_parity_difference']:.3f} ({control['mean']['accuracy']:.3f})"
         lines.append((row["dataset"], f"{row['weight_bound']:g}", *shown, f"{mean['positive_rate']:.3f}", moved))
     headers = ("data", "M", *M_COLUMNS.values(), "positive rate", "DP-SGD at this rate: gap (accuracy)")
@@ -133,7 +130,7 @@ def imbalance_study(run: Run) -> Findings:
     runs = train(own, run)
     rows = summary(runs)
     drawings = {f"-{utility}": imbalance_figure(rows, utility=utility) for utility in UTILITIES}
-    return Findings({"rows": rows}, _table(rows, ("ratio",)), runs=tidy(runs, run), drawings=drawings)
+    return Findings({"rows": rows}, _table(rows, {"ratio": "ρ"}), runs=tidy(runs, run), drawings=drawings)
 
 
 def member_study(run: Run) -> Findings:
@@ -144,7 +141,7 @@ def member_study(run: Run) -> Findings:
         for dataset in datasets_of(run)
         for n in numbers
     ]
-    return _ablation(own, run, ("n_members",))
+    return _ablation(own, run, {"n_members": "heads"})
 
 
 def allocation_study(run: Run) -> Findings:
@@ -155,7 +152,7 @@ def allocation_study(run: Run) -> Findings:
         for epsilon in (EPSILONS[1:2] if run.quick else EPSILONS)
         for kind in ("per_group", "average")
     ]
-    return _ablation(own, run, ("noise_allocation",))
+    return _ablation(own, run, {"noise_allocation": "noise"})
 
 
 def schedule_study(run: Run) -> Findings:
@@ -168,25 +165,25 @@ def schedule_study(run: Run) -> Findings:
     }
     runs = train(own, run)
     rows = [{**row, "schedule": name} for row, name in zip(summary(runs), own.values(), strict=True)]
-    return Findings({"rows": rows}, _table(rows, ("schedule",)), runs=tidy(runs, run))
+    return Findings({"rows": rows}, _table(rows, {"schedule": "steps"}), runs=tidy(runs, run))
 
 
-def _ablation(settings: Sequence[Setting], run: Run, changed: Sequence[str]) -> Findings:
+def _ablation(settings: Sequence[Setting], run: Run, changed: dict[str, str]) -> Findings:
     runs = train(settings, run)
     rows = summary(runs)
     return Findings({"rows": rows}, _table(rows, changed), runs=tidy(runs, run))
 
 
-def _table(rows: Sequence[dict[str, Any]], changed: Sequence[str]) -> str:
+def _table(rows: Sequence[dict[str, Any]], changed: dict[str, str]) -> str:
     lines = [
         (
             row["dataset"],
             *(str(row[name]) for name in changed),
             f"{row['epsilon']:g}",
-            *(f"{row['mean'][name]:.3f} ± {row['standard_error'][name]:.3f}" for name in COLUMNS),
+            *(mean_text(row, name) for name in COLUMNS),
             str(row["n_runs"]),
         )
         for row in rows
     ]
-    headers = ("data", *changed, "ε", *COLUMNS.values(), "seeds")
+    headers = ("data", *changed.values(), "ε", *COLUMNS.values(), "seeds")
     return "FairDP; mean ± standard error over seeds.\n\n" + markdown_table(headers, lines)

@@ -10,10 +10,11 @@ from scipy import stats
 
 from fairdp.methods import METHODS
 from fairdp.studies.protocol import UTILITIES, Setting, controls, matched, settings_of, summary, tidy, train
-from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.studies.results import Findings, Run, markdown_table, mean_text
 from fairdp.sweeps.fits import GAPS
 
 OTHERS = {"dp_is_sgd": "DP-IS-SGD", "clean": "clean training"}
+MATCHED = "dpsgd at its positive rate"
 COLUMNS = {
     "auc": "AUC",
     "accuracy": "accuracy",
@@ -24,6 +25,8 @@ COLUMNS = {
     "equalized_odds_difference": "EOdds gap",
 }
 
+TESTED = tuple(name for name in COLUMNS if name != "auc")
+
 
 def tradeoff_study(run: Run) -> Findings:
     """Utility against the three gaps, for every method and budget, with the control at the same positive rate."""
@@ -31,14 +34,15 @@ def tradeoff_study(run: Run) -> Findings:
 
     runs = train(settings_of(run), run)
     rows, beside = summary(runs), controls(runs, at="fairdp")
-    lines = [_line(row) for row in [*rows, *beside]]
+    further = controls(runs, at="fairdp_parity")
+    lines = [_line(row) for row in [*rows, *beside, *further]]
     text = (
         "δ = 1e-5, all training records, the defaults of each method; mean ± standard error over seeds. `dpsgd` at "
         "`fairdp`: the same DP-SGD models with the threshold moved to the positive rate of FairDP's, seed by seed.\n\n"
         + markdown_table(("data", "method", "ε", *COLUMNS.values(), "seeds"), lines)
     )
     drawings = {f"-{utility}": tradeoff_figure(rows, utility=utility, controls=beside) for utility in UTILITIES}
-    return Findings({"rows": rows, "controls": beside}, text, runs=tidy(runs, run), drawings=drawings)
+    return Findings({"rows": rows, "controls": [*beside, *further]}, text, runs=tidy(runs, run), drawings=drawings)
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
@@ -48,14 +52,9 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         row["dataset"],
         f"`{row['method']}`{at}{private}",
         "∞" if row["epsilon"] is None else f"{row['epsilon']:g}",
-        *(_shown(row, name) for name in COLUMNS),
+        *(mean_text(row, name) for name in COLUMNS),
         str(row["n_runs"]),
     )
-
-
-def _shown(row: dict[str, Any], name: str) -> str:
-    mean = row["mean"][name]
-    return "–" if math.isnan(mean) else f"{mean:.3f} ± {row['standard_error'][name]:.3f}"
 
 
 def gain_study(run: Run) -> Findings:
@@ -65,7 +64,9 @@ def gain_study(run: Run) -> Findings:
     runs = train(settings_of(run, ("clean", "dpsgd", "dp_is_sgd", "fairdp")), run)
     own = [setting for setting in runs if setting.method == "fairdp"]
     gains = {other: [_gain(setting, runs[setting], runs[_same(setting, other)]) for setting in own] for other in OTHERS}
-    gains["dpsgd_at_same_rate"] = [_gain(setting, runs[setting], matched(setting, runs)) for setting in own]
+    gains["dpsgd_at_same_rate"] = [
+        _gain(setting, runs[setting], matched(setting, runs), paired=True) for setting in own
+    ]
     titles = {**OTHERS, "dpsgd_at_same_rate": "DP-SGD at FairDP's positive rate"}
     text = "\n\n".join(f"**Against {titles[other]}**\n\n{_gain_table(rows)}" for other, rows in gains.items())
     drawings = {
@@ -73,8 +74,8 @@ def gain_study(run: Run) -> Findings:
     }
     note = (
         "Reduction of the gap and of the utility, in percent of the other method's: 1 − FairDP / other, of means over "
-        "seeds, ± standard error (delta method). Beyond the paper, the last table compares with DP-SGD at FairDP's own "
-        "positive rate.\n\n"
+        "seeds, ± standard error over seeds (delta method), on one set of test records. Beyond the paper, the last "
+        "table compares with DP-SGD at FairDP's own positive rate, run by run, and its errors are those of pairs.\n\n"
     )
     return Findings({"gains": gains}, note + text, drawings=drawings)
 
@@ -85,25 +86,37 @@ def _same(setting: Setting, other: str) -> Setting:
     return replace(setting, method=other, epsilon=budget)
 
 
-def _gain(setting: Setting, ours: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _gain(
+    setting: Setting, ours: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], *, paired: bool = False
+) -> dict[str, Any]:
     less = {
-        name: relative_reduction([r[name] for r in ours], [r[name] for r in others]) for name in (*GAPS, *UTILITIES)
+        name: relative_reduction([r[name] for r in ours], [r[name] for r in others], paired=paired)
+        for name in (*GAPS, *UTILITIES)
     }
     gains, drops = ({name: less[name] for name in names} for names in (GAPS, UTILITIES))
-    named = {"dataset": setting.dataset, "epsilon": setting.epsilon, "n_runs": len(ours)}
+    rates = [float(np.mean([r["positive_rate"] for r in runs])) for runs in (ours, others)]
+    named = {"dataset": setting.dataset, "epsilon": setting.epsilon, "n_runs": len(ours), "positive_rates": rates}
     return {**named, "gains": gains, "drops": drops}
 
 
-def relative_reduction(ours: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """1 − mean(ours) / mean(others), with its standard error by the delta method.
+def relative_reduction(ours: Sequence[float], others: Sequence[float], *, paired: bool = False) -> tuple[float, float]:
+    """1 − mean(ours) / mean(others), with its standard error by the delta method, for samples or for pairs.
 
     >>> relative_reduction([1.0, 1.0], [4.0, 4.0])
     (0.75, 0.0)
+    >>> relative_reduction([1.0, 2.0], [4.0, 8.0], paired=True)
+    (0.75, 0.0)
     """
-    (a, e), (b, f) = ((np.mean(x), np.std(x, ddof=1) / math.sqrt(len(x))) for x in (ours, others))
+    a, b, n = np.mean(ours), np.mean(others), len(ours)
     if not b:
         return math.nan, math.nan
-    return float(1 - a / b), float(math.hypot(e / b, a * f / b**2))
+    covariance = (
+        np.cov(ours, others) / n
+        if paired
+        else np.diag([np.var(ours, ddof=1) / n, np.var(others, ddof=1) / len(others)])
+    )
+    slope = np.array([-1 / b, a / b**2])
+    return float(1 - a / b), math.sqrt(max(0.0, float(slope @ covariance @ slope)))
 
 
 def _gain_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -113,11 +126,12 @@ def _gain_table(rows: Sequence[dict[str, Any]]) -> str:
         (
             row["dataset"],
             f"{row['epsilon']:g}",
+            " / ".join(f"{rate:.3f}" for rate in row["positive_rates"]),
             *(f"{100 * row[kind][name][0]:.1f} ± {100 * row[kind][name][1]:.1f}" for kind, name in names),
         )
         for row in rows
     ]
-    return markdown_table(("data", "ε", *(f"less {title}, %" for title in titles)), lines)
+    return markdown_table(("data", "ε", "positive rates", *(f"less {title}, %" for title in titles)), lines)
 
 
 def t_test_study(run: Run) -> Findings:
@@ -127,11 +141,14 @@ def t_test_study(run: Run) -> Findings:
         ("fairdp", "clean", lambda own: runs[_same(own, "clean")]),
         ("fairdp", "dp_is_sgd", lambda own: runs[_same(own, "dp_is_sgd")]),
         ("dpsgd_f", "clean", lambda own: runs[_same(own, "clean")]),
-        ("fairdp", "dpsgd at its positive rate", lambda own: matched(own, runs)),
+        ("fairdp", MATCHED, lambda own: matched(own, runs)),
     ]
     rows: list[dict[str, Any]] = [
         {"dataset": own.dataset, "epsilon": own.epsilon, "method": method, "against": other}
-        | {name: t_test([r[name] for r in found], [r[name] for r in beside(own)]) for name in (*GAPS, "accuracy")}
+        | {
+            name: t_test([r[name] for r in found], [r[name] for r in beside(own)], paired=other == MATCHED)
+            for name in TESTED
+        }
         for method, other, beside in asked
         for own, found in runs.items()
         if own.method == method
@@ -141,25 +158,29 @@ def t_test_study(run: Run) -> Findings:
             row["dataset"],
             f"{row['epsilon']:g}",
             f"`{row['method']}` − {row['against']}",
-            *(f"{row[name]['difference']:+.3f} (p = {row[name]['p_value']:.2g})" for name in (*GAPS, "accuracy")),
+            *(f"{row[name]['difference']:+.3f} (p = {row[name]['p_value']:.2g})" for name in TESTED),
         )
         for row in rows
     ]
     note = (
-        f"Difference of means over seeds and p-value of Welch's two-tailed t-test. These are {4 * len(rows)} tests: of "
-        "as many without any difference one in twenty would show p < .05.\n\n"
+        "Difference of means over seeds and p-value of a two-tailed t-test: Welch's, and for DP-SGD at FairDP's "
+        f"positive rate, which goes run by run, the paired one. These are {len(TESTED) * len(rows)} tests: of as many "
+        "without any difference one in twenty would show p < .05. All runs are measured on the same test records: what "
+        "is tested is whether trainings differ, not whether the population's gaps do.\n\n"
     )
-    headers = ("data", "ε", "difference", "parity gap", "EOpp gap", "EOdds gap", "accuracy")
+    headers = ("data", "ε", "difference", *(COLUMNS[name] for name in TESTED))
     return Findings({"tests": rows}, note + markdown_table(headers, lines))
 
 
-def t_test(ours: Sequence[float], others: Sequence[float]) -> dict[str, float]:
-    """Welch's two-tailed test of equal means; samples without any spread differ for certain or not at all.
+def t_test(ours: Sequence[float], others: Sequence[float], *, paired: bool = False) -> dict[str, float]:
+    """Two-tailed test of equal means, Welch's or that of pairs; without spread they differ for certain or not at all.
 
     >>> t_test([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])["p_value"]
     1.0
     """
     difference = float(np.mean(ours) - np.mean(others))
-    if not np.ptp(ours) and not np.ptp(others):
-        return {"difference": difference, "p_value": float(difference == 0)}
-    return {"difference": difference, "p_value": float(stats.ttest_ind(ours, others, equal_var=False).pvalue)}
+    spread = np.ptp(np.subtract(ours, others)) if paired else np.ptp(ours) + np.ptp(others)
+    if not spread > 1e-15:
+        return {"difference": difference, "p_value": float(abs(difference) < 1e-12)}
+    test = stats.ttest_rel(ours, others) if paired else stats.ttest_ind(ours, others, equal_var=False)
+    return {"difference": difference, "p_value": float(test.pvalue)}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairdp.studies.reduction import BOUNDS, FEATURES, Reduction, accuracy_at, reduce
-from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.studies.results import Findings, Run, markdown_table, mean_text
 from fairdp.sweeps.fits import Fit, control_at, mean_and_error
 from fairdp.sweeps.populations import Population
 
@@ -210,7 +210,7 @@ def _text(rows: list[dict[str, Any]], n_runs: int) -> str:
             f"{row['epsilon']:g}",
             "none" if row["max_gap"] == NO_TARGET else f"{row['max_gap']:g}",
             f"`{row['method']}`",
-            *(_number(row, name) for name in shown),
+            *(mean_text(row, name, digits=4) for name in shown),
             *(_at(row["controls_at_this_rate"][name]) for name in CONTROLS),
         )
         for row in rows
@@ -223,10 +223,6 @@ def _text(rows: list[dict[str, Any]], n_runs: int) -> str:
         "of `fairdp_parity` and of `dpsgd`, with its threshold moved to the row's positive rate: gap (accuracy).\n\n"
         + markdown_table(headers, lines)
     )
-
-
-def _number(row: dict[str, Any], name: str) -> str:
-    return f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" if name in row["mean"] else "–"
 
 
 def _at(control: dict[str, float]) -> str:

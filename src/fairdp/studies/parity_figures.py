@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairdp.studies.results import Findings, Run, markdown_table
+from fairdp.studies.results import Findings, Run, markdown_table, mean_text
 from fairdp.sweeps.fits import Fit, control_at, mean_and_error
 from fairdp.sweeps.populations import Population
 
@@ -32,7 +32,7 @@ def faces_study(run: Run) -> Findings:
         (
             f"`{row['method']}`",
             "none" if row["max_gap"] in (None, 1.0) else f"{row['max_gap']:g}",
-            *(f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" for name in shown),
+            *(mean_text(row, name, digits=4) for name in shown),
             *(f"{own['gap']:.3f} ({own['accuracy']:.4f})" for own in row["controls_at_this_rate"].values()),
         )
         for row in rows
@@ -62,10 +62,7 @@ def certified_study(run: Run) -> Findings:
     shown = {"accuracy": "accuracy", "gap": "test gap", "certified_gap": "certified gap"}
     shown |= {"demographic_parity_ratio": "test ratio", "certified_ratio": "certified ratio"}
     shown |= {"positive_rate": "positive rate"}
-    lines = [
-        (f"{row['max_gap']:g}", *(f"{row['mean'][name]:.4f} ± {row['standard_error'][name]:.4f}" for name in shown))
-        for row in rows
-    ]
+    lines = [(f"{row['max_gap']:g}", *(mean_text(row, name, digits=4) for name in shown)) for row in rows]
     text = (
         f"{population}, ε = 1, δ = 1e-5, a fifth of the training records held out, confidence .95 for gap and ratio "
         f"together; mean ± standard error over {n_seeds} seeds.\n\n"

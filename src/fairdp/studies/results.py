@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,6 +127,14 @@ def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     for row in rows:
         writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items() if v is not None})
     return stream.getvalue().encode()
+
+
+def mean_text(row: Mapping[str, Any], name: str, *, digits: int = 3) -> str:
+    """A mean with its standard error, if there are both; a dash where there is no number at all."""
+    mean, error = row["mean"].get(name, math.nan), row["standard_error"].get(name, math.nan)
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fairdp.drawing import save_figure, tradeoff_figure
 from fairdp.files import json_bytes, write_file
+from fairdp.metrics import collapse_warning
 from fairdp.sweeps.comparison import Comparison, control_rows, privacy_cost, summary_rows, tidy_rows
 from fairdp.sweeps.parallel import Say, Workers
 from fairdp.sweeps.provenance import provenance
@@ -51,12 +52,20 @@ def run_compare(task: CompareTask) -> dict[str, Any]:
         "n_runs": len(found),
         "rows": summary_rows(found),
         "controls": [row for at in CONTROLLED for row in control_rows(found, at=at)],
-        "privacy": privacy_cost(found, delta=delta),
+        "privacy": privacy_cost({str(own): store.spent_on(own) for own in task.comparison.populations}, delta=delta),
     }
+    report["warnings"] = [note for row in report["rows"] for note in _collapse(row)]
     seconds = sum(record["seconds"] for record in found.values())
     origin = provenance(task.command, task.comparison.populations, seconds=seconds)
     files = _write(report, tidy_rows(found), origin, task.folder)
     return {**report, "out": str(task.folder), "files": files}
+
+
+def _collapse(row: dict[str, Any]) -> list[str]:
+    """What to tell of a method that gives nearly everybody the same decision."""
+    warning = collapse_warning(row["mean"]["positive_rate"])
+    budget = "" if row["epsilon"] is None else f" at ε = {row['epsilon']:g}"
+    return [f"{row['dataset']}, {row['method']}{budget}: {warning}"] if warning else []
 
 
 def _write(report: dict[str, Any], rows: Sequence[dict[str, Any]], origin: dict[str, Any], folder: Path) -> list[str]:

@@ -8,12 +8,22 @@ from typing import Any
 
 from fairdp.estimators import FairDPClassifier
 from fairdp.methods import METHODS
+from fairdp.rounding import rounded_up
 from fairdp.settings import RunSettings
 from fairdp.sweeps.fits import Fit, control_at, mean_and_error
 from fairdp.sweeps.populations import Population, load
 from fairdp.sweeps.training import Record
 
 TARGETS = ("max_gap", "min_ratio", "positive_rate")
+_SMOOTHED = tuple(name for name, method in METHODS.items() if method.smooths)
+# Parameters that mean nothing to other methods: these are not trained again for every value.
+_ONLY_FOR = {
+    **dict.fromkeys(TARGETS, tuple(name for name, method in METHODS.items() if method.takes_target)),
+    **dict.fromkeys(("weight_bound", "n_members", "noise_allocation", "sgd_learning_rate"), ("fairdp",)),
+    **dict.fromkeys(("grouping", "max_sample_rate"), ("dp_is_sgd",)),
+    **dict.fromkeys(("parameter_noise", "n_draws"), _SMOOTHED),
+    "fairness_weight": ("dp_fermi",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +35,7 @@ class Comparison:
     seeds
         Each is one training of every method.
     grid
-        Parameters of the estimator with their values, in all combinations; targets go to methods that take one.
+        Parameters of the estimator with their values, in all combinations of those that a method uses.
     """
 
     populations: tuple[Population, ...]
@@ -54,6 +64,7 @@ class Comparison:
                 seed=seed,
                 settings=tuple(({"delta": self.delta} | budget | dict(variant)).items()),
                 is_control=method == "dpsgd",
+                is_experiment=False,
             )
             for population in self.populations
             for method in self.methods
@@ -71,7 +82,8 @@ class Comparison:
 
     def _variants(self, method: str) -> list[tuple[tuple[str, Any], ...]]:
         """Combinations of the grid that mean something to a method; the same one only once."""
-        fitting = {name: own for name, own in self.grid.items() if METHODS[method].takes_target or name not in TARGETS}
+        grid = sorted(self.grid.items())
+        fitting = {name: own for name, own in grid if method in _ONLY_FOR.get(name, METHODS)}
         return [tuple(zip(fitting, values, strict=True)) for values in product(*fitting.values())]
 
 
@@ -80,7 +92,13 @@ def _check(fit: Fit) -> None:
     train = load(fit.population).train
     parameters = FairDPClassifier(method=fit.method, random_state=fit.seed, **dict(fit.settings)).get_params(deep=False)
     sizes = tuple(float(size) for size in train.group_sizes)
-    RunSettings.of(**parameters).train_config(train.X.shape[1:], sizes)
+    try:
+        settings = RunSettings.of(**parameters)
+        settings.train_config(train.X.shape[1:], sizes)
+        settings.model_config(train.X.shape[1:], None)
+    except TypeError as error:
+        shown = ", ".join(f"{name}={value!r}" for name, value in _variant(fit).items())
+        raise ValueError(f"grid has a value of the wrong kind among {shown} ({error}).") from None
 
 
 def tidy_rows(found: Mapping[Fit, Record]) -> list[dict[str, Any]]:
@@ -131,8 +149,8 @@ def control_rows(found: Mapping[Fit, Record], *, at: str) -> list[dict[str, Any]
 
 
 def _beside(fit: Fit) -> tuple[Any, ...]:
-    """What a training has in common with its control: everything but the method and its targets."""
-    variant = tuple((name, value) for name, value in _variant(fit).items() if name not in TARGETS)
+    """What a training has in common with its control: everything but the method and what is its own."""
+    variant = tuple((name, value) for name, value in _variant(fit).items() if name not in _ONLY_FOR)
     return fit.population, fit.epsilon, fit.seed, variant
 
 
@@ -156,32 +174,25 @@ def _named(fit: Fit, found: Mapping[Fit, Record]) -> dict[str, Any]:
     return named | ({"variant": variant} if variant else {})
 
 
-def privacy_cost(found: Mapping[Fit, Record], *, delta: float) -> list[dict[str, Any]]:
-    """What all trainings on the same records spend together, by basic composition; the sum for every data set."""
+def privacy_cost(spent: Mapping[str, Sequence[float]], *, delta: float) -> list[dict[str, Any]]:
+    """What all trainings on the same records spend together, by basic composition; ``spent`` by data set."""
     costs = []
-    for population in dict.fromkeys(fit.population for fit in found):
-        spent = [record["figures"]["epsilon"] for fit, record in found.items() if fit.population == population]
-        private = [epsilon for epsilon in spent if math.isfinite(epsilon)]
-        total = sum(private)
-        costs.append(
-            {
-                "dataset": str(population),
-                "n_private_runs": len(private),
-                "n_other_runs": len(spent) - len(private),
-                "epsilon": total,
-                "delta": len(private) * delta,
-                "statement": _cost_statement(str(population), len(private), len(spent) - len(private), total, delta),
-            }
-        )
+    for dataset, epsilons in spent.items():
+        private = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
+        own: dict[str, Any] = {"n_private_runs": len(private), "n_other_runs": len(epsilons) - len(private)}
+        own |= {"epsilon": sum(private), "delta": len(private) * delta}
+        costs.append({"dataset": dataset, **own, "statement": _cost_statement(dataset, own)})
     return costs
 
 
-def _cost_statement(name: str, n_private: int, n_other: int, epsilon: float, delta: float) -> str:
-    others = f"; {n_other} further runs are not private at all" if n_other else ""
+def _cost_statement(dataset: str, own: Mapping[str, Any]) -> str:
+    others = f"; {own['n_other_runs']} further runs are not private at all" if own["n_other_runs"] else ""
     return (
-        f"{name}: {n_private} private runs on the same training records. Whoever sees them all, or a choice made among "
-        f"them, sees ε = {math.ceil(100 * epsilon) / 100:g} and δ = {n_private * delta:.1g} in all (basic composition)"
-        f"{others}. Metrics are exact on the test records: for the data holder's eyes."
+        f"{dataset}: {own['n_private_runs']} private runs on the same training records are kept here. Whoever sees "
+        f"them all, or a choice made among them, sees ε = {rounded_up(own['epsilon'])} and δ = "
+        f"{rounded_up(own['delta'])} in all (basic composition){others}. Their seeds are written beside them, so that "
+        "the comparison can be continued: this is what the runs would cost with seeds that are secret. Metrics are "
+        "exact on the test records: for the data holder's eyes."
     )
 
 

@@ -1,7 +1,9 @@
 """One training and its figures: what sweeps and studies are made of, and rows over seeds."""
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ from fairdp.sweeps.populations import Population, load
 from fairdp.sweeps.shifts import gap_under_shift
 from fairdp.tasks.measuring import measure
 
-# Positive rates at which a model without a target is also measured, as a control.
-CONTROL_RATES = tuple(np.linspace(0.0, 0.6, 61).round(2).tolist())
+# Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
+CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 GAPS = tuple(f"{metric}_difference" for metric in METRICS)
 
@@ -33,6 +35,9 @@ class Fit:
         Whether the model is also measured at other positive rates than its own.
     shifts
         Sizes of shifts of Pr(a, y) under which the gap is also measured and certified.
+    is_experiment
+        A study of public data: trainings with the same seed share batches and noise, and the gap on the training
+        records is measured too. Otherwise each has noise of its own, and nothing exact is read off its records.
     """
 
     population: Population
@@ -41,6 +46,18 @@ class Fit:
     settings: tuple[tuple[str, Any], ...] = ()
     is_control: bool = False
     shifts: tuple[float, ...] = ()
+    is_experiment: bool = True
+
+    @property
+    def random_state(self) -> int:
+        """The seed itself, or for a training with noise of its own one that no other training has.
+
+        Two models with the same noise and other scales of it would show the noise, and so what it hides.
+        """
+        if self.is_experiment:
+            return self.seed
+        about = json.dumps(asdict(self), sort_keys=True, default=str)
+        return int.from_bytes(hashlib.sha256(about.encode()).digest()[:8], "little")
 
     @property
     def epsilon(self) -> float:
@@ -52,17 +69,18 @@ def figures_of(fit: Fit) -> dict[str, Any]:
     """What a training reaches on the test records, and the gap that it aimed at on its training records."""
     parts = load(fit.population)
     settings = dict(fit.settings)
-    model = FairDPClassifier(method=fit.method, random_state=fit.seed, **settings)
+    model = FairDPClassifier(method=fit.method, random_state=fit.random_state, **settings)
     model.fit_grouped(parts.train, feature_schema=parts.described())
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"
     found: dict[str, Any] = {
         **measured,
         "gap": measured[metric],
-        "training_gap": float(measure(model, parts.train)[metric]),
         "epsilon": model.privacy_.epsilon,
         **_certified(model),
     }
+    if fit.is_experiment:
+        found["training_gap"] = float(measure(model, parts.train)[metric])
     if fit.is_control:
         found["moved"] = _moved(model, parts.test, metric)
     if fit.shifts:
@@ -109,7 +127,7 @@ def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]
 
 
 def mean_and_error(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean of every number over runs, and the standard error of the mean."""
+    """Mean of every number over runs, and the standard error of the mean, which one run alone does not have."""
     numbers = {
         name: np.array([own[name] for own in runs]) for name, value in runs[0].items() if isinstance(value, float)
     }
@@ -118,7 +136,7 @@ def mean_and_error(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return {
             "mean": {name: float(values.mean()) for name, values in numbers.items()},
             "standard_error": {
-                name: float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+                name: float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
                 for name, values in numbers.items()
             },
         }

@@ -12,9 +12,11 @@ from fairdp.estimators import FairDPClassifier
 def paper_taus(model: FairDPClassifier, train: GroupedData) -> dict[str, float]:
     r"""Proposition 3 for the three metrics, at confidence .95, on the training records, as the paper has it.
 
-    The head before the noise of the last step is not kept, and must not be: the mean of the N heads stands for it,
-    whose noise is smaller by :math:`\sqrt N`. Equalized odds takes the larger of its two conditional statements. Left
-    out is the paper's Laplace noise of ε' = .1 on rates between zero and one: its deviation of 14 would bury them.
+    Where it departs: the head before the noise of the last step is not kept, and must not be, so the mean of the N
+    heads stands for it, whose noise is smaller by :math:`\sqrt N`; the deviation is that of one head, Nσ₀, since each
+    sees an N-th of the batch; records held out for our certificate count too; and the paper's Laplace noise of ε' = .1
+    on rates between zero and one is left out, as its deviation of 14 would bury them. Equalized odds takes the larger
+    of its two conditional statements.
     """
     score_model = model.score_model_
     n_members = len(score_model.heads)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -52,7 +53,13 @@ def spread(function: Callable[[Task], Result], tasks: Sequence[Task], workers: W
         done = Parallel(return_as="generator_unordered", batch_size=1)(
             delayed(_numbered)(function, position, task) for position, task in enumerate(tasks)
         )
-        yield from done
+        try:
+            yield from done
+        except TerminatedWorkerError as error:
+            raise OSError(
+                "a worker was ended from outside, perhaps for want of memory; what was finished is kept, so give the "
+                "same command again, with --workers 1 if it happens twice."
+            ) from error
 
 
 def _numbered(function: Callable[[Task], Result], position: int, task: Task) -> tuple[int, Result]:

@@ -63,8 +63,8 @@ class Parts:
         return None if self.schema is None else self.schema.to_dict()
 
     def digest(self) -> str:
-        """SHA-256 of all records: other records are other results."""
-        digest = hashlib.sha256()
+        """SHA-256 of all records and of what their columns mean: others are other results."""
+        digest = hashlib.sha256(repr(self.described()).encode())
         for part in (self.train, self.test):
             digest.update(repr((part.X.shape, part.group_names)).encode())
             for array in (part.X, part.y, part.groups):

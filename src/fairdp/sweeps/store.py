@@ -2,18 +2,23 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import fairdp
 from fairdp.files import write_file
 from fairdp.sweeps.fits import Fit
-from fairdp.sweeps.populations import digest_of
+from fairdp.sweeps.populations import Population, digest_of
 
 # What trains and measures nobody may change without other results; these parts only show, check and spread them.
-_APART_FROM_RESULTS = ("bench", "cli", "drawing", "reporting.py", "studies", "verification")
+_APART_FROM_RESULTS = ("bench", "cli", "drawing", "report", "reporting.py", "studies", "verification")
+
+# Libraries that numbers come from.
+_LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "dp-accounting")
 
 
 class Store:
@@ -34,17 +39,33 @@ class Store:
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
+    def spent_on(self, population: Population) -> list[float]:
+        """Budgets of all kept trainings on these records, whichever command they were for."""
+        records, spent = digest_of(population), []
+        for path in sorted(self.folder.glob("*.json")):
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                record = json.loads(path.read_bytes())
+                if record["records"] == records:
+                    spent.append(float(record["figures"]["epsilon"]))
+        return spent
+
     def write(self, fit: Fit, figures: dict[str, Any], *, seconds: float) -> None:
         """Keep the figures of a training; the file is there as a whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        record = {"fit": asdict(fit), "seconds": seconds, "figures": figures}
+        about = {"fit": asdict(fit), "records": digest_of(fit.population)}
+        record = {**about, "seconds": seconds, "figures": figures}
         # JSON as Python writes it: a metric that is not a number, such as a ratio of zero rates, stays one.
         write_file(self.path(fit), (json.dumps(record, indent=1, default=str) + "\n").encode())
 
 
 def key_of(fit: Fit) -> str:
-    """Another one for other records, settings or code."""
-    about = {"fit": asdict(fit), "records": digest_of(fit.population), "code": code_digest()}
+    """Another one for other records, settings, code or libraries."""
+    about = {
+        "fit": asdict(fit),
+        "records": digest_of(fit.population),
+        "code": code_digest(),
+        "versions": {name: version(name) for name in _LIBRARIES},
+    }
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 

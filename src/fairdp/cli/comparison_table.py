@@ -1,0 +1,44 @@
+"""A comparison in the terminal: methods beside each other, and what all their runs cost."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairdp.reporting import print_json, print_table, print_warnings
+
+
+def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
+    """Methods beside each other, and what all their runs cost."""
+    if as_json:
+        print_json(report)
+        return
+    names = {"auc": "AUC", "accuracy": "accuracy", "positive_rate": "positive"}
+    names |= {"demographic_parity_difference": "parity gap", "demographic_parity_ratio": "ratio"}
+    for dataset in dict.fromkeys(row["dataset"] for row in report["rows"]):
+        own = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
+        rows = [
+            (_method(row), "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names)) for row in own
+        ]
+        seeds = f"mean ± standard error over {own[0]['n_runs']} seeds" if own[0]["n_runs"] > 1 else "one seed"
+        title = f"{dataset}: {seeds}, on the test records"
+        print_table(title, rows, headers=("method", "ε", *names.values()), wrap_numbers=False)
+    if report["controls"]:
+        print("dpsgd at another method: DP-SGD with its threshold moved to that method's positive rate.\n")
+    for cost in report["privacy"]:
+        print(cost["statement"])
+    print_warnings(report["warnings"])
+    print(f"\nWritten to {report['out']}: {', '.join(report['files'])}.")
+
+
+def _method(row: Mapping[str, Any]) -> str:
+    at = f" at {row['at']}" if "at" in row else ""
+    return f"{row['method']}{at}" + (f", {row['variant']}" if "variant" in row else "")
+
+
+def _means(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Means, with the errors of the two that are traded: a terminal is narrow."""
+    traded = {name: row["standard_error"][name] for name in ("accuracy", "demographic_parity_difference")}
+    errors = {name: f" ± {error:.3f}" for name, error in traded.items() if not math.isnan(error)}
+    return [
+        "–" if math.isnan(row["mean"][name]) else f"{row['mean'][name]:.3f}{errors.get(name, '')}" for name in names
+    ]

@@ -1,0 +1,41 @@
+"""`fairdp report`: one self-contained page about a saved model or a comparison."""
+
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import output_options
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fairdp report model/
+  fairdp report model/ --comparison frontier/ --out model.html
+  fairdp report model/ --format markdown
+"""
+)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: FOLDER-report.html or .md]")
+@click.option(
+    "--format",
+    type=click.Choice(["html", "markdown"]),
+    help="A page for readers, or a model card.  [default: by the ending of --out, else html]",
+)
+@click.option("--comparison", type=click.Path(path_type=Path), help="Folder of `fairdp compare` to show beside it.")
+@output_options
+def report(
+    folder: Path, out: Path | None, format: str | None, comparison: Path | None, as_json: bool, seed: int | None
+) -> None:
+    """Write one file about the saved model, or the comparison, in FOLDER: privacy, fairness, cards and checks.
+
+    The model is verified first, and the page says at its top if it does not verify. It needs no network, and without a
+    comparison it holds only what may be published; the figures of a comparison are for the data holder's eyes.
+    """
+    from fairdp.report.writing import run_report
+    from fairdp.reporting import print_pairs
+
+    written = run_report(folder, out=out, format=format, comparison=comparison)
+    # A comparison promises nothing that could be verified.
+    shown = {name: value for name, value in written.items() if as_json or value is not None}
+    print_pairs(shown, as_json=as_json)

@@ -1,0 +1,131 @@
+"""Pictures as plain geometry: where lines, dots and ticks go. Templates turn them into SVG, and escape every name."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fairdp.report.model import Exposure
+from fairdp.report.rates import GroupRate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    """A mark on an axis: where, and what it says."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Values to places along one axis of a picture."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Place of a value, to a tenth of a unit, so that the same values always give the same file."""
+        return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
+
+    def ticks(self, n_wanted: int = 5) -> list[Tick]:
+        """About so many round values in the range."""
+        step = _round_step((self.high - self.low) / n_wanted)
+        digits = max(0, -math.floor(math.log10(step) + 1e-9))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [Tick(at=self.at(k * step), text=f"{k * step:.{digits}f}") for k in range(first, last + 1)]
+
+
+def scale_over(values: Iterable[float], *, start: float, end: float, from_zero: bool = False) -> Scale:
+    """A scale whose ends are round values around those given; empty or equal ones get a little room."""
+    known = [value for value in values if math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    low = 0.0 if from_zero else low
+    room = max(high - low, 0.02)
+    step = _round_step(room / 5)
+    low = low if from_zero else math.floor((low - 0.05 * room) / step) * step
+    return Scale(low=low, high=math.ceil((high + 0.05 * room) / step) * step, start=start, end=end)
+
+
+def _round_step(width: float) -> float:
+    """The smallest of 1, 2, 5 times a power of ten that is at least this wide."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= width * (1 - 1e-9))
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    """Points as the path of a line."""
+    return "M" + " L".join(f"{x:g},{y:g}" for x, y in points)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One curve and what it is about."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackChart:
+    """Bounds on true-positive against false-positive rates; a guess lies on the diagonal."""
+
+    x: Scale
+    y: Scale
+    diagonal: str
+    lines: tuple[Line, ...]
+
+
+def attack_chart(exposures: Sequence[Exposure]) -> AttackChart:
+    """The bound of every kind of record."""
+    x = Scale(low=0, high=1, start=56, end=396)
+    y = Scale(low=0, high=1, start=344, end=14)
+    lines = tuple(
+        Line(path=path((x.at(false), y.at(true)) for false, true in own.drawn), text=own.who) for own in exposures
+    )
+    return AttackChart(x=x, y=y, diagonal=path([(x.start, y.start), (x.end, y.end)]), lines=lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateRow:
+    """A group's place in the chart of rates; no dot where there is no estimate."""
+
+    rate: GroupRate
+    y: float
+    low: float
+    high: float
+    dot: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateChart:
+    """Estimated rates of positive decisions with their intervals, one row for each group."""
+
+    x: Scale
+    height: float
+    bottom: float
+    rows: tuple[RateRow, ...]
+    four_fifths: float | None
+
+
+_ROW = 54.0
+
+
+def rate_chart(rates: Sequence[GroupRate], four_fifths: float) -> RateChart:
+    """A row for each group, and a line at four fifths of the highest estimate."""
+    x = scale_over([rate.high for rate in rates], start=24, end=616, from_zero=True)
+    x = Scale(low=0.0, high=min(1.0, x.high), start=x.start, end=x.end)
+    bottom = 34 + _ROW * len(rates)
+    rows = tuple(
+        RateRow(
+            rate=rate,
+            y=34 + _ROW * place + 34,
+            low=x.at(rate.low),
+            high=x.at(rate.high),
+            dot=None if math.isnan(rate.estimate) else x.at(rate.estimate),
+        )
+        for place, rate in enumerate(rates)
+    )
+    line = None if math.isnan(four_fifths) else x.at(four_fifths)
+    return RateChart(x=x, height=bottom + 62, bottom=bottom + 4, rows=rows, four_fifths=line)

@@ -1,0 +1,158 @@
+"""What reviewers ask of a private and group-fair model, and where the report answers or the owner has to."""
+
+from dataclasses import dataclass
+
+from fairdp.certify.certificate import Certificate
+from fairdp.report.model import ModelReport
+from fairdp.report.words import four_fifths_verdict, level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One question; ``section`` is the anchor of the answer, empty where the owner must add it."""
+
+    question: str
+    answer: str
+    section: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checklist:
+    """The questions of one source."""
+
+    title: str
+    source: str
+    items: tuple[Item, ...]
+
+
+def checklists(report: ModelReport) -> list[Checklist]:
+    """The three lists, with answers for this model."""
+    return [
+        Checklist(
+            title="A claim of differential privacy",
+            source="NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees",
+            items=_differential_privacy(report),
+        ),
+        Checklist(
+            title="The four-fifths rule",
+            source="29 CFR 1607.4(D), Uniform Guidelines on Employee Selection Procedures",
+            items=_four_fifths(report),
+        ),
+        Checklist(
+            title="Special categories of personal data for bias detection and correction",
+            source="Regulation (EU) 2024/1689 (AI Act), Article 10(5), high-risk systems",
+            items=_special_categories(report),
+        ),
+    ]
+
+
+def _differential_privacy(report: ModelReport) -> tuple[Item, ...]:
+    several = "Whether one person can have several records: their protection is then weaker than that of one record."
+    return (
+        Item(question="What is the unit of privacy?", answer="Adding or removing one record.", section="privacy"),
+        Item(question="Is a record a person?", answer=several),
+        Item(question="How large are epsilon and delta?", answer=f"{level(report)}.", section="privacy"),
+        Item(
+            question="Who must be trusted?",
+            answer="Central model: whoever trains sees all records; the released folder is what is protected.",
+            section="privacy",
+        ),
+        Item(question="Which mechanism, with what sensitivity?", answer=_mechanism(report), section="privacy"),
+        Item(
+            question="How are releases composed and accounted for?",
+            answer=_accounting(report),
+            section="privacy",
+        ),
+        *_limits(report),
+    )
+
+
+def _limits(report: ModelReport) -> tuple[Item, ...]:
+    """What a claim leaves open, and what it rests on."""
+    uncovered = "Exact metrics, preprocessing, choices made by looking at the data, other models of the same records."
+    return (
+        Item(question="What is not covered?", answer=uncovered, section="privacy"),
+        Item(
+            question="Was anything tuned on these records?", answer="Earlier runs on the same records add to epsilon."
+        ),
+        Item(
+            question="Is the implementation sound?",
+            answer="Randomness and the schema are stated; floating-point noise is rounded once, not drawn exactly, and "
+            "running time is not protected. See docs/privacy.md.",
+            section="privacy",
+        ),
+        Item(question="Does the noise hit small groups harder?", answer=_utility(report), section="fairness"),
+        Item(
+            question="How is access to the raw records controlled?",
+            answer="Storage, access and deletion of the training records and of the register beside the model.",
+        ),
+    )
+
+
+def _mechanism(report: ModelReport) -> str:
+    if not report.private:
+        return "None: no noise was added."
+    if report.pure:
+        return "Laplace noise on the coefficients of the loss, once (functional mechanism)."
+    return "Poisson sampling, clipped gradients, Gaussian noise."
+
+
+def _accounting(report: ModelReport) -> str:
+    if not report.private:
+        return "There is nothing to account for."
+    if report.pure:
+        return "One release whose pure epsilon follows from its noise; recomputed by the checks."
+    return "Privacy loss distributions, with the moments accountant beside them; recomputed by the checks."
+
+
+def _utility(report: ModelReport) -> str:
+    if isinstance(report.certificate, Certificate):
+        return "Rates by group are shown with intervals, and gaps are bounded."
+    return "No rates by group are released; `fairdp evaluate` shows them to the data holder."
+
+
+def _four_fifths(report: ModelReport) -> tuple[Item, ...]:
+    return (
+        Item(
+            question="Is any group's selection rate below four fifths of the highest?",
+            answer=four_fifths_verdict(report),
+            section="fairness",
+        ),
+        Item(question="Which decision is the favourable one?", answer="The report takes the positive one: confirm it."),
+        Item(
+            question="Does the rule apply to these groups and this use?",
+            answer="It speaks of selection rates by race, sex or ethnic group in employment.",
+        ),
+        Item(
+            question="Are the numbers large enough to matter?",
+            answer="The rule also weighs statistical and practical significance and small numbers.",
+        ),
+    )
+
+
+def _special_categories(report: ModelReport) -> tuple[Item, ...]:
+    protected = "differentially private training" if report.private else "no privacy-preserving training"
+    return (
+        Item(
+            question="Are the protected attributes special categories, and is the system high-risk?",
+            answer="Name the attributes and the legal basis.",
+        ),
+        Item(
+            question="(a) Could bias be found and corrected without them?",
+            answer="Why other data, synthetic or anonymised ones included, would not do.",
+        ),
+        Item(
+            question="(b) Which technical limits on re-use and privacy-preserving measures are in place?",
+            answer=f"Here: {protected}; {level(report)}. Add limits on re-use, security and pseudonymisation.",
+            section="privacy",
+        ),
+        Item(
+            question="(c) Who has access, and is it documented?", answer="Controls, safeguards and authorised persons."
+        ),
+        Item(question="(d) Are they passed on to others?", answer="That no other party receives or accesses them."),
+        Item(question="(e) When are they deleted?", answer="Once the bias is corrected or the retention period ends."),
+        Item(
+            question="(f) Do the records of processing give the reasons?",
+            answer="Why the processing was strictly necessary.",
+        ),
+    )

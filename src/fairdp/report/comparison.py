@@ -1,0 +1,201 @@
+"""A comparison as its report shows it: every row as a point of a frontier, in all metrics and utilities at once."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairdp.drawing.style import GAPS, UTILITIES, mixed, style_of
+from fairdp.report.charts import Scale, path, scale_over
+from fairdp.report.markers import marker_path
+
+SUMMARY, PROVENANCE = "summary.json", "provenance.json"
+
+# Part of white in a method's colour on a dark page, where most of them would be too dark to see.
+_LIGHTER = 0.55
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One row: places along every axis, by metric and by utility, None where there is no value.
+
+    ``x`` and ``y`` hold the place of the mean and of both ends of one standard error.
+    """
+
+    name: str
+    label: str
+    details: tuple[tuple[str, str], ...]
+    radius: float
+    x: dict[str, tuple[float, float, float] | None]
+    y: dict[str, tuple[float, float, float] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Rows that differ in epsilon only, joined by a line; a control is drawn hollow."""
+
+    label: str
+    colour: str
+    light: str
+    marker: str
+    control: bool
+    points: tuple[Point, ...]
+
+    def line(self, metric: str, utility: str) -> str:
+        """The line through the points that have both values; empty without two of them."""
+        ends = [(point.x[metric], point.y[utility]) for point in self.points]
+        known = [(x[0], y[0]) for x, y in ends if x is not None and y is not None]
+        return path(known) if len(known) > 1 else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """The figure of one data set, with an axis for each metric and each utility."""
+
+    dataset: str
+    n_runs: int
+    x: dict[str, Scale]
+    y: dict[str, Scale]
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonReport:
+    """A folder of `fairdp compare`: its figures, rows, costs, and where they come from."""
+
+    name: str
+    frontiers: tuple[Frontier, ...]
+    rows: tuple[dict[str, Any], ...]
+    controls: tuple[dict[str, Any], ...]
+    costs: tuple[str, ...]
+    warnings: tuple[str, ...]
+    provenance: dict[str, Any]
+
+
+def is_comparison(folder: Path) -> bool:
+    """Whether a folder holds a comparison."""
+    return (folder / SUMMARY).is_file() and (folder / PROVENANCE).is_file()
+
+
+def read_comparison(folder: Path) -> ComparisonReport:
+    """The report of a comparison; anything that is not one is refused with a line that says so."""
+    if not is_comparison(folder):
+        raise ValueError(
+            f"{str(folder)!r} is not a comparison: it needs {SUMMARY} and {PROVENANCE} of `fairdp compare`."
+        )
+    try:
+        summary, origin = (json.loads((folder / name).read_bytes()) for name in (SUMMARY, PROVENANCE))
+        return _report(folder.resolve().name, summary, origin)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        kind = type(error).__name__
+        raise ValueError(f"comparison {str(folder)!r} is damaged: it cannot be read ({kind}: {error}).") from None
+
+
+def _report(name: str, summary: Mapping[str, Any], origin: Mapping[str, Any]) -> ComparisonReport:
+    rows, controls = tuple(summary["rows"]), tuple(summary["controls"])
+    datasets = dict.fromkeys(row["dataset"] for row in rows)
+    frontiers = tuple(_frontier(own, [r for r in (*rows, *controls) if r["dataset"] == own]) for own in datasets)
+    return ComparisonReport(
+        name=name,
+        frontiers=frontiers,
+        rows=rows,
+        controls=controls,
+        costs=tuple(str(cost["statement"]) for cost in summary["privacy"]),
+        warnings=tuple(map(str, summary.get("warnings", ()))),
+        provenance=_stated(origin),
+    )
+
+
+def _stated(origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the provenance what helps to make it again: neither machines nor dates."""
+    return {name: origin[name] for name in ("command", "versions", "code_sha256", "records_sha256")}
+
+
+def _frontier(dataset: str, rows: list[dict[str, Any]]) -> Frontier:
+    x = {metric: _axis(rows, f"{metric}_difference", start=84, end=620, from_zero=True) for metric in GAPS}
+    y = {utility: _axis(rows, utility, start=372, end=16, from_zero=False) for utility in UTILITIES}
+    budgets = sorted({row["epsilon"] for row in rows if row["epsilon"] is not None})
+    together: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        together.setdefault(label_of(row), []).append(row)
+    series = []
+    for label, own in together.items():
+        # A control has the marker of its method and the colour of the one whose rate it was moved to.
+        drawn, tint = style_of(own[0]["method"]), style_of(own[0].get("at", own[0]["method"])).colour
+        ordered = sorted(own, key=lambda row: math.inf if row["epsilon"] is None else row["epsilon"])
+        series.append(
+            Series(
+                label=label,
+                colour=tint,
+                light=mixed(tint, "#ffffff", _LIGHTER),
+                marker=marker_path(drawn.marker),
+                control="at" in own[0],
+                points=tuple(_point(row, x, y, budgets) for row in ordered),
+            )
+        )
+    return Frontier(dataset=dataset, n_runs=rows[0]["n_runs"], x=x, y=y, series=tuple(series))
+
+
+def frontier_data(frontier: Frontier) -> list[list[dict[str, Any]]]:
+    """What the script of a page needs to move the points to other axes: places by metric and by utility."""
+    fields = ("name", "details", "x", "y")
+    return [[{name: getattr(point, name) for name in fields} for point in own.points] for own in frontier.series]
+
+
+def label_of(row: Mapping[str, Any]) -> str:
+    """A row's method, with what tells it from other rows of the method."""
+    at = f" at {row['at']}" if "at" in row else ""
+    return f"{row['method']}{at}" + (f", {row['variant']}" if row.get("variant") else "")
+
+
+def _axis(rows: list[dict[str, Any]], name: str, *, start: float, end: float, from_zero: bool) -> Scale:
+    ends = [mean + side * error for mean, error in (value_of(row, name) for row in rows) for side in (-1, 1)]
+    return scale_over([max(0.0, min(1.0, value)) for value in ends], start=start, end=end, from_zero=from_zero)
+
+
+def value_of(row: Mapping[str, Any], name: str) -> tuple[float, float]:
+    """Mean and standard error; NaN where there is none."""
+    mean, error = row["mean"].get(name), row["standard_error"].get(name)
+    return (math.nan if mean is None else float(mean)), (0.0 if error is None else float(error))
+
+
+def _point(row: dict[str, Any], x: dict[str, Scale], y: dict[str, Scale], budgets: list[float]) -> Point:
+    rank = budgets.index(row["epsilon"]) if row["epsilon"] in budgets else len(budgets)
+    growth = rank / max(1, len(budgets) - 1) if row["epsilon"] is not None else 1.0
+    details = tuple(_details(row))
+    return Point(
+        name=f"{label_of(row)}, {epsilon_text(row)}",
+        label="; ".join(f"{name} {text}" for name, text in details),
+        details=details,
+        radius=round(5 + 4 * growth, 1),
+        x={metric: _place(row, f"{metric}_difference", scale) for metric, scale in x.items()},
+        y={utility: _place(row, utility, scale) for utility, scale in y.items()},
+    )
+
+
+def _place(row: dict[str, Any], name: str, scale: Scale) -> tuple[float, float, float] | None:
+    mean, error = value_of(row, name)
+    if math.isnan(mean):
+        return None
+    low, high = max(scale.low, mean - error), min(scale.high, mean + error)
+    return scale.at(mean), scale.at(low), scale.at(high)
+
+
+def epsilon_text(row: Mapping[str, Any]) -> str:
+    """The budget of a row."""
+    return "not private" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
+
+
+def _details(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the reader is told of a point; metrics that have no value are a dash."""
+    shown = UTILITIES | {f"{metric}_difference": f"{label} gap" for metric, label in GAPS.items()}
+    shown |= {"positive_rate": "positive rate", "demographic_parity_ratio": "ratio of rates"}
+    return [(label, figure(row, name)) for name, label in shown.items()]
+
+
+def figure(row: Mapping[str, Any], name: str) -> str:
+    """Mean ± standard error, or a dash."""
+    mean, error = value_of(row, name)
+    return "–" if math.isnan(mean) else f"{mean:.3f} ± {error:.3f}"

@@ -1,0 +1,167 @@
+"""Everything that a report says of one saved model, gathered from its folder; only released values."""
+
+import hashlib
+import math
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairdp.artifacts import SUMS, SavedModel, read_model
+from fairdp.certify.certificate import FRESH, Certificate, NotCertified, certificate_from
+from fairdp.certify.record import estimated_metrics
+from fairdp.methods import METHODS, Method
+from fairdp.privacy import PrivacySpent
+from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
+from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, worst_of
+from fairdp.verification import FILES, verify_folder
+from fairdp.verification.check import Check
+
+# False-positive rates at which a curve is drawn: close together where it is steep.
+_DRAWN = np.unique(np.concatenate([np.geomspace(1e-4, 0.02, 20), np.linspace(0.02, 1, 99)]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """What the best attack on one kind of record can reach: bounds, never estimates.
+
+    Parameters
+    ----------
+    who
+        The records that it is about.
+    epsilon
+        What such a record spent.
+    true_positive_rates
+        Bounds at ``FALSE_POSITIVE_RATES``.
+    drawn
+        Points of the bound, false-positive rate and true-positive rate, for a picture.
+    """
+
+    who: str
+    epsilon: float
+    advantage: float
+    true_positive_rates: tuple[float, ...]
+    drawn: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelReport:
+    """A saved model as its report shows it."""
+
+    name: str
+    about: dict[str, Any]
+    n_parameters: int
+    privacy: PrivacySpent
+    certificate: Certificate | NotCertified
+    checks: tuple[Check, ...]
+    files: dict[str, str]
+    exposures: tuple[Exposure, ...]
+    rates: tuple[GroupRate, ...]
+    estimates: dict[str, Any]
+
+    @property
+    def verified(self) -> bool:
+        """Whether everything that `fairdp verify` checks agrees."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def command_name(self) -> str:
+        """The folder's name as a shell reads it."""
+        return shlex.quote(f"{self.name}/")
+
+    @property
+    def private(self) -> bool:
+        """Whether an epsilon is claimed at all."""
+        return math.isfinite(self.privacy.epsilon)
+
+    @property
+    def pure(self) -> bool:
+        """Whether the guarantee holds with delta zero."""
+        return self.privacy.noise_allocation == "laplace"
+
+    @property
+    def method_name(self) -> str:
+        """The method by its registered name."""
+        return str(self.about["parameters"]["method"])
+
+    @property
+    def method(self) -> Method:
+        """What the method promises, and where it comes from."""
+        return METHODS[self.method_name]
+
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """How tables are read, or None where the model was trained on arrays."""
+        schema: dict[str, Any] | None = self.about["feature_schema"]
+        return schema
+
+    @property
+    def label(self) -> str | None:
+        """The column that is predicted, where it has a name."""
+        return None if self.schema is None else str(self.schema["label"])
+
+    @property
+    def four_fifths(self) -> float:
+        """Four fifths of the highest estimated rate; NaN without one."""
+        known = [rate.estimate for rate in self.rates if not math.isnan(rate.estimate)]
+        return FOUR_FIFTHS * max(known, default=math.nan)
+
+
+def read_model_report(folder: Path) -> ModelReport:
+    """The report of the saved model in a folder, whose hashes must agree; its claims are checked and may not."""
+    saved = read_model(folder)
+    checks = tuple(verify_folder(folder))
+    try:
+        return _report(folder, saved, checks)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
+        kind = type(error).__name__
+        raise ValueError(
+            f"saved model {str(folder)!r} is damaged: a record cannot be read ({kind}: {error})."
+        ) from None
+
+
+def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> ModelReport:
+    privacy, certificate = PrivacySpent.from_dict(saved.privacy), certificate_from(saved.certificate)
+    certified = certificate if isinstance(certificate, Certificate) else None
+    files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (*FILES, SUMS)}
+    return ModelReport(
+        name=folder.resolve().name,
+        about=saved.model,
+        n_parameters=saved.tensors["params"].numel(),
+        privacy=privacy,
+        certificate=certificate,
+        checks=checks,
+        files=files,
+        exposures=tuple(_exposures(privacy, certificate)),
+        rates=() if certified is None else group_rates_of(certified),
+        estimates={} if certified is None else estimated_metrics(certified),
+    )
+
+
+def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -> list[Exposure]:
+    """Records that were trained on, held out for the certificate, or counted for a later one: each is one of these."""
+    curves = [curve_of(mechanism) for mechanism in dict.fromkeys(privacy.mechanisms.values())]
+    trained = [curve for curve in curves if curve is not None]
+    if len(trained) < len(curves):
+        return []
+    found = [_exposure("trained on", privacy.epsilon, trained)]
+    if privacy.certify_epsilons:
+        spent = max(privacy.certify_epsilons.values()) + privacy.counts_epsilon
+        found.append(_exposure("held out", spent, [pure_curve(spent)]))
+    if isinstance(certificate, Certificate) and certificate.about.get("records") == FRESH:
+        spent = certificate.epsilon + certificate.about["sizes_epsilon"]
+        found.append(_exposure("of the later certificate", spent, [pure_curve(spent)]))
+    return found
+
+
+def _exposure(who: str, epsilon: float, curves: list[PrivacyCurve]) -> Exposure:
+    stated, drawn = (worst_of(curves, np.array(rates)) for rates in (FALSE_POSITIVE_RATES, _DRAWN))
+    return Exposure(
+        who=who,
+        epsilon=epsilon,
+        advantage=max(curve.advantage for curve in curves),
+        true_positive_rates=tuple(stated.tolist()),
+        drawn=((0.0, float(worst_of(curves, np.zeros(1))[0])), *zip(_DRAWN.tolist(), drawn.tolist(), strict=True)),
+    )

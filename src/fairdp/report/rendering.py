@@ -1,0 +1,135 @@
+"""Pages from templates: every value is escaped, and a name that a template misspells is an error."""
+
+import base64
+import hashlib
+import html
+import json
+import math
+import re
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairdp.certify.record import DEFINITIONS, NAMES
+from fairdp.drawing.style import GAPS, UTILITIES
+from fairdp.report import comparison, words
+from fairdp.report.cards import data_card, features, model_card
+from fairdp.report.charts import attack_chart, rate_chart
+from fairdp.report.checklist import checklists
+from fairdp.report.comparison import ComparisonReport
+from fairdp.report.model import ModelReport
+from fairdp.report.risk import FALSE_POSITIVE_RATES
+from fairdp.rounding import bound_above, bound_below, rounded_up
+
+# The formats of a report with the endings of their files and templates.
+FORMATS = {"html": ".html", "markdown": ".md"}
+
+# What Markdown would read as more than text.
+_SPECIAL = re.compile(r"([\\`*_\[\]#|~]|^[-+])")
+
+_FACTS = {
+    "names": NAMES,
+    "definitions": DEFINITIONS,
+    "gaps": GAPS,
+    "utilities": UTILITIES,
+    "false_positive_rates": FALSE_POSITIVE_RATES,
+    "not_covered": words.NOT_COVERED,
+    "not_promised": words.NOT_PROMISED,
+    "label_of": comparison.label_of,
+    "figure": comparison.figure,
+    "frontier_data": comparison.frontier_data,
+    "epsilon_text": comparison.epsilon_text,
+}
+
+
+def render_model(report: ModelReport, compared: ComparisonReport | None, *, format: str) -> bytes:
+    """The page of a saved model, with a comparison if there is one."""
+    return _render(
+        f"model{FORMATS[format]}.jinja",
+        compared,
+        report=report,
+        headline=words.headline(report),
+        level=words.level(report),
+        cautions=words.cautions(report),
+        further=words.further_lines(report.certificate),
+        four_fifths=words.four_fifths_verdict(report),
+        model_card=model_card(report),
+        data_card=data_card(report),
+        features=features(report.schema),
+        checklists=checklists(report),
+        attack=attack_chart(report.exposures),
+        rates=rate_chart(report.rates, report.four_fifths) if report.rates else None,
+        front_matter=_front_matter(report),
+    )
+
+
+def render_comparison(compared: ComparisonReport, *, format: str) -> bytes:
+    """The page of a comparison alone."""
+    return _render(f"comparison{FORMATS[format]}.jinja", compared)
+
+
+def _render(template: str, compared: ComparisonReport | None, **values: Any) -> bytes:
+    # Only a comparison needs a script; the policy of the page names it by its hash, and allows nothing else.
+    script = _text_of("frontier.js") if compared else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
+    environment = _environment(markdown=template.endswith("md.jinja"))
+    page = environment.get_template(template).render(
+        compared=compared, script=Markup(script), script_digest=digest, css=Markup(_text_of("page.css")), **values
+    )
+    return page.encode()
+
+
+@lru_cache(maxsize=2)
+def _environment(*, markdown: bool) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("fairdp.report"),
+        autoescape=not markdown,
+        finalize=_markdown if markdown else None,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "up": lambda value: "infinite" if math.isinf(value) else rounded_up(value),
+        "above": bound_above,
+        "below": bound_below,
+        "share": lambda value: "no evidence" if math.isnan(value) else f"{value:.4f}",
+        "percent_above": _percent_above,
+        # In an indented block Markdown shows text as it stands; only a new line would end it.
+        "verbatim": lambda text: Markup(" ".join(text.split())),
+    }
+    environment.globals |= _FACTS
+    return environment
+
+
+def _text_of(name: str) -> str:
+    return (resources.files("fairdp.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _percent_above(value: float) -> str:
+    """Two decimals of an upper bound on a share, in percent.
+
+    >>> _percent_above(0.155281)
+    '15.53 %'
+    """
+    return f"{min(100.0, math.ceil(1e4 * value - 1e-9) / 100):.2f} %"
+
+
+def _markdown(value: Any) -> Any:
+    """Text as Markdown shows it: one line, and no character that would be read as a mark or a tag."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return _SPECIAL.sub(r"\\\1", html.escape(" ".join(value.split()), quote=False))
+
+
+def _front_matter(report: ModelReport) -> Markup:
+    """Fields that model hubs read; JSON strings are YAML strings."""
+    kind = "tabular" if len(report.about["shape"]) == 1 else "image"
+    tags = [f"{kind}-classification", "differential-privacy", "fairness", report.method_name]
+    lines = ["license: unknown", "library_name: fairdp", f"tags: {json.dumps(tags)}"]
+    lines.append(f"model_name: {json.dumps(report.name)}")
+    return Markup("\n".join(lines))

@@ -1,0 +1,149 @@
+"""What the report says of a model in words: the decision in one line, what to be warned of, and the lists."""
+
+import math
+
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.record import NAMES, certificate_statement
+from fairdp.metrics import collapse_warning
+from fairdp.report.model import ModelReport
+from fairdp.report.rates import FOUR_FIFTHS
+from fairdp.rounding import bound_above, bound_below, rounded_up
+
+NOT_COVERED = (
+    "exact metrics and record counts in reports, which are for the data holder's eyes only;",
+    "anything done to the data before training, such as scaling by their mean or selecting records;",
+    "hyper-parameters chosen by looking at private data;",
+    "other models trained on the same records: their epsilons add up;",
+    "group names and labels that are themselves private;",
+    "floating-point side channels, running time, and messages about bad input.",
+)
+
+NOT_PROMISED = (
+    "another population than the one the certification records were drawn from;",
+    "groups that are not named, intersections that were not declared, and individuals;",
+    "that a small gap is worth having: a model that refuses everybody has none, so read it beside the positive rate;",
+    "the model after any change, such as another threshold or one more training step;",
+    "the best of several certificates, picked after seeing them;",
+    "records that are not an independent sample, such as households or repeated visits.",
+)
+
+
+def headline(report: ModelReport) -> str:
+    """What was trained, what is promised of it, and whether that was checked: one line."""
+    of = f" of {report.label}" if report.label else ""
+    what = f"classifier{of} trained with {report.method_name}"
+    promised = f"{level(report)}; {_gaps(report)}"
+    if not report.verified:
+        return f"NOT VERIFIED. What the folder claims of itself: a {what}: {promised}."
+    return f"A {what}: {promised}; verified."
+
+
+def level(report: ModelReport) -> str:
+    """The privacy level, rounded up."""
+    if not report.private:
+        return "not private"
+    epsilon = rounded_up(report.privacy.epsilon)
+    if report.pure:
+        return f"ε = {epsilon} for adding or removing one record"
+    return f"ε = {epsilon} at δ = {report.privacy.delta:g} for adding or removing one record"
+
+
+def _gaps(report: ModelReport) -> str:
+    certificate = report.certificate
+    if isinstance(certificate, NotCertified):
+        return "no gap is certified"
+    claims = [f"{NAMES[name]} ≤ {bound_above(gap.tau)}" for name, gap in certificate.gaps.items() if gap.claimed]
+    return f"{', '.join(claims)} with confidence {100 * certificate.confidence:g}\u00a0%"
+
+
+def cautions(report: ModelReport) -> list[str]:
+    """What a reader must know before relying on any figure, most serious first."""
+    return [
+        *(f"Check failed: {check.name}: {check.found}" for check in report.checks if not check.passed),
+        *_privacy_cautions(report),
+        *_certificate_cautions(report),
+        *_decision_cautions(report),
+    ]
+
+
+def _privacy_cautions(report: ModelReport) -> list[str]:
+    found = []
+    if not report.private:
+        found.append("Not private: the model was trained without noise, and epsilon is infinite.")
+    if report.private and report.privacy.noise_seeded:
+        found.append(
+            "Seeded noise: the noise came from a fixed seed. The guarantee holds only while that seed is secret and "
+            "used for this run alone, and a small number can be guessed."
+        )
+    if report.schema is not None and not report.schema["declared"]:
+        found.append(
+            "Schema read from the table: column types, categories, ranges and group names were read from the private "
+            "rows and are taken as public. What they reveal is not accounted for."
+        )
+    return found
+
+
+def _certificate_cautions(report: ModelReport) -> list[str]:
+    certificate = report.certificate
+    if isinstance(certificate, NotCertified):
+        return [f"Not certified: no gap is bounded, because {certificate.reason}."]
+    found = []
+    if certificate.about.get("noise_seeded") and not report.privacy.noise_seeded:
+        found.append("Seeded noise: the noise on the certificate's counts came from a fixed seed.")
+    if not certificate.met:
+        found.append(
+            f"Requirement missed: {certificate.registration.require_tau:g} was required of every gap beforehand, and "
+            "the certificate does not reach it."
+        )
+    empty = [NAMES[name] for name, gap in certificate.gaps.items() if gap.claimed and gap.tau >= 1]
+    if empty:
+        found.append(f"A bound of 1 says nothing: {', '.join(empty)}.")
+    if certificate.about.get("earlier"):
+        found.append(
+            f"Certificate {len(certificate.about['earlier']) + 1} of this model: rely on one that was named before it "
+            "was made, not on the best of them."
+        )
+    return found
+
+
+def _decision_cautions(report: ModelReport) -> list[str]:
+    found = []
+    rate = report.estimates.get("positive_rate", math.nan)
+    collapse = None if math.isnan(rate) else collapse_warning(rate)
+    if collapse:
+        found.append(f"Collapsed: {collapse}")
+    rule = report.about["predictor"]
+    if rule["flips"] is not None:
+        found.append(
+            "Group used in decisions: the decision about a person depends on their group, which must be given with "
+            "every record."
+        )
+    if rule["kind"] != "deterministic" or rule["dilution"] or rule["flips"] is not None:
+        found.append(
+            "Decisions by chance: people with equal records may get different decisions, by a keyed coin for each."
+        )
+    return found
+
+
+def further_lines(certificate: Certificate | NotCertified) -> list[str]:
+    """What the certificate says beside its bounds and what it leaves out, which are shown apart."""
+    if isinstance(certificate, NotCertified):
+        return []
+    lines = certificate_statement(certificate).split("\n")[1 + len(certificate.gaps) :]
+    return [line for line in lines if not line.startswith("Not promised:")]
+
+
+def four_fifths_verdict(report: ModelReport) -> str:
+    """What the certificate and the estimates say of a ratio of four fifths, and no more than that."""
+    estimate = report.estimates.get("demographic_parity_ratio", math.nan)
+    gap = report.certificate.gaps.get("demographic_parity") if isinstance(report.certificate, Certificate) else None
+    bound = None if gap is None or not gap.claimed else gap.ratio
+    if bound is not None and bound >= FOUR_FIFTHS:
+        return f"The certified lower bound of the ratio, {bound_below(bound)}, is not below 0.8."
+    known = "no lower bound of the ratio is certified"
+    if bound is not None:
+        known = f"the certified lower bound, {bound_below(bound)}, is below that"
+    guess = "there is no estimate of the ratio"
+    if not math.isnan(estimate):
+        guess = f"the estimate, {estimate:.4f}, is {'' if estimate < FOUR_FIFTHS else 'not '}below that"
+    return f"A ratio of four fifths, 0.8, is not established: {known}, and {guess}."

@@ -1,0 +1,118 @@
+"""Pages as documents: well-formed, accessible, self-contained, small, and the same each time."""
+
+import itertools
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from fairdp.report.writing import run_report
+from page_reading import parsed
+
+KINDS = [
+    "certified",
+    "no noise",
+    "not certified",
+    "clean",
+    "dp_postprocess",
+    "pure",
+    "missed",
+    "diluted",
+    "forged",
+    "odd",
+]
+
+
+def check_document(page: str) -> None:
+    """What every page of ours keeps."""
+    root = parsed(page)
+    assert root.all("html")[0].attributes["lang"] == "en"
+    assert [len(root.all(tag)) for tag in ("h1", "main", "header", "footer", "title")][:4] == [1, 1, 1, 1]
+    levels = [int(e.tag[1]) for e in root.everything if re.fullmatch("h[1-6]", e.tag)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    assert all(e.text for e in root.everything if re.fullmatch("h[1-6]|caption|title|th", e.tag))
+    ids = [e.attributes["id"] for e in root.everything if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    named = " ".join(e.attributes.get("aria-labelledby") or "" for e in root.everything).split()
+    anchors = [(e.attributes["href"] or "").removeprefix("#") for e in root.all("a")]
+    assert {*named, *anchors} <= set(ids)
+    for table in root.all("table"):
+        assert len(table.all("caption")) == 1
+        assert all(cell.attributes.get("scope") in ("row", "col") for cell in table.all("th"))
+    assert all(svg.all("title") for svg in root.all("svg"))
+    check_self_contained(root)
+    assert len(page.encode()) < 1_000_000
+
+
+def check_self_contained(root) -> None:
+    """Nothing that a browser would fetch."""
+    for element in root.everything:
+        assert element.tag not in ("img", "iframe", "object", "embed", "audio", "video", "base")
+        assert not {"src", "srcset", "action", "xlink:href"} & element.attributes.keys()
+        if "href" in element.attributes:
+            assert (element.attributes["href"] or "").startswith("#") or element.tag == "link"
+    assert [link.attributes["href"] for link in root.all("link")] == ["data:,"]
+    styles = " ".join(style.text for style in root.all("style"))
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_page_is_a_good_document_without_script(page_of, kind):
+    page = page_of(kind)
+    check_document(page)
+    assert "<script" not in page
+    assert "script-src" not in page
+    assert "://" not in page
+
+
+def test_pages_with_a_comparison_are_good_documents(compared_pages):
+    for page in compared_pages.values():
+        check_document(page)
+        assert "://" not in page
+
+
+def test_that_check_notices_what_is_wrong(page_of):
+    page = page_of("clean")
+    for wrong in (
+        page.replace("</table>", "", 1),
+        page.replace('<h2 id="privacy"', '<h2 id="fairness"'),
+        page.replace("<caption>", "<caption hidden></caption><caption>", 1),
+        page.replace("<footer>", '<footer><img src="x">'),
+    ):
+        with pytest.raises(AssertionError):
+            check_document(wrong)
+
+
+@pytest.mark.parametrize("format", ["html", "markdown"])
+def test_the_same_folder_gives_the_same_bytes(folder_of, tmp_path, monkeypatch, format):
+    folder = folder_of("no noise")
+    first, second = tmp_path / "one", tmp_path / "two"
+    run_report(folder, out=first, format=format)
+    monkeypatch.chdir(folder.parent)
+    run_report(folder.relative_to(folder.parent), out=second, format=format)
+    assert first.read_bytes() == second.read_bytes()
+    assert not re.search(r"20\d\d-\d\d-\d\d", first.read_text(encoding="utf-8"))
+
+
+def test_no_path_of_the_machine_is_in_the_page(page_of, folder_of):
+    assert str(folder_of("certified").parent) not in page_of("certified")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no browser here")
+@pytest.mark.parametrize("which", ["model", "compared"])
+def test_browser_has_nothing_to_say_about_the_page(page_of, compared_pages, tmp_path, which):
+    page = tmp_path / "page.html"
+    page.write_text(page_of("certified") if which == "model" else compared_pages["model"], encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    flags += ["--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"]
+    flags += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()]
+    done = subprocess.run(["chromium", *flags], capture_output=True, text=True, timeout=60, check=True)
+    assert "CONSOLE" not in done.stderr
+    shown = parsed(re.sub("<!doctype html>", "", done.stdout, flags=re.IGNORECASE))
+    choices = [e for e in shown.everything if e.attributes.get("class") == "choices"]
+    # The script ran: what only it can use is there to be used.
+    assert all("hidden" not in e.attributes for e in choices)
+    assert len(choices) == (which == "compared")
