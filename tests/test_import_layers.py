@@ -7,13 +7,13 @@ import fairdp
 
 # One line per layer, lowest first; a name stands for the module and everything below it.
 LAYERS: list[tuple[str, ...]] = [
-    ("_validate", "files", "keys", "rounding"),
+    ("_validate", "files", "keys", "notebook", "rounding"),
     ("accounting", "config", "discrete"),
     ("defaults",),
     ("data.grouped", "sensitive", "labels", "metrics"),
     ("data",),
     ("register",),
-    ("certify.noise", "certify.gaussian"),
+    ("certify.claims", "certify.noise", "certify.gaussian"),
     ("certify.arms", "certify.combination"),
     ("certify.pairs", "certify.concentration", "certify.paper"),
     ("certify.gaps",),

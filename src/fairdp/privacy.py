@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairdp.accounting import RELATION, Mechanism, epsilon_spent, mechanism_from
+from fairdp.notebook import html_table
 from fairdp.rounding import rounded_up
 from fairdp.training.recipe import Plan
 
@@ -69,6 +70,12 @@ class PrivacySpent:
     def statement(self) -> str:
         """The guarantee in words: unit, relation, sampling, noise, accounting, and what is not covered."""
         return "\n".join(_statement_lines(self))
+
+    def _repr_html_(self) -> str:
+        rows = [("ε", rounded_up(self.epsilon)), ("δ", f"{self.delta:g}"), ("neighbours", "one record more or less")]
+        rows += [(f"ε of {name}", rounded_up(value)) for name, value in self.epsilon_by_group.items()]
+        private = "Not private: trained without noise." if math.isinf(self.epsilon) else "In words: statement()."
+        return html_table("Privacy spent", rows, private)
 
 
 def privacy_spent(

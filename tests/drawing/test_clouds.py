@@ -83,7 +83,7 @@ def test_every_method_is_labelled_once_in_its_colour(rows, figure, words_of):
 def test_markers_grow_with_the_budget_and_the_key_says_so(figure, words_of):
     sizes = sizes_of(figure.axes[0], "fairdp")
     assert sizes == sorted(set(sizes))
-    assert words_of(figure, "key") == ["marker size: ε =", "0.5", "1", "1.5", "2", "outlined: not private"]
+    assert words_of(figure, "key") == ["marker size: ε =", "0.5", "1", "1.5", "2", "shaded: not private"]
 
 
 def test_the_caption_states_budget_and_seeds(figure):

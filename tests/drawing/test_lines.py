@@ -14,7 +14,7 @@ def curves_of(axes):
 def test_gains_have_a_column_per_data_set_with_drops_below(gain_rows, words_of, misplaced):
     figure = gain_figure(gain_rows, against="DP-SGD")
     assert len(figure.axes) == 4
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Adult", "Credit", "", ""]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Adult", "Default-CCC", "", ""]
     for axes in figure.axes[:2]:
         assert words_of(axes) == ["demographic parity", "equal opportunity", "equalized odds"]
     for axes in figure.axes[2:]:

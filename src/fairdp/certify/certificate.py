@@ -7,43 +7,19 @@ from typing import Any
 import numpy as np
 
 from fairdp import _validate
+from fairdp.certify.claims import CertifiedGap, Dilution
 from fairdp.certify.gaps import GapBound, gap_bound
 from fairdp.certify.gaussian import dilution_for
 from fairdp.certify.registration import METRICS, RATES, Registration
 from fairdp.certify.release import Counts, arms_of, per_group, small
 from fairdp.certify.shift import ShiftBound, bound_under_shift
+from fairdp.notebook import html_table
+from fairdp.rounding import bound_above
 
 # Where the records of a certificate come from.
 HELD_OUT, FRESH = "held out by a keyed coin for each record", "fresh records"
 # How fresh records' group sizes are known: taken as they are, or, where sizes are private, counted with noise.
 SIZES = ("taken as public", "counted with noise")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertifiedGap:
-    """One metric's bound: the gap is at most ``tau``; for demographic parity also the ratio is at least ``ratio``.
-
-    ``claimed`` is false where a fixed sequence ended before this metric: its ``tau`` of one says nothing.
-    """
-
-    tau: float
-    pair: tuple[str, str]
-    ratio: float | None = None
-    claimed: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dilution:
-    """A share of the decisions that follow a constant: every gap, and so every bound, shrinks by that share."""
-
-    share: float
-    constant: int
-    target_tau: float
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> "Dilution":
-        """From a record, which may say more."""
-        return cls(share=record["share"], constant=record["constant"], target_tau=record["target_tau"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +73,10 @@ class Certificate:
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{name.replace('_', ' ')} gap", f"≤ {bound_above(gap.tau)}") for name, gap in self.gaps.items()]
+        return html_table(f"Certified with confidence {100 * self.confidence:g} %, together", rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the metrics stand beside the rest, as users read them."""
@@ -198,6 +178,9 @@ class NotCertified:
 
     def __getitem__(self, name: str) -> Any:
         return self.to_dict()[name]
+
+    def _repr_html_(self) -> str:
+        return html_table("Not certified", [("because", self.reason)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -110,7 +110,7 @@ def size_key(epsilons: Sequence[float], *, with_public: bool) -> tuple[tuple[Lin
         entries.append((None, "marker size: ε ="))
         entries += [(_key_marker(_diameter(e, epsilons), QUIET), f"{e:g}") for e in epsilons]
     if with_public:
-        entries.append((_key_marker(_WITHOUT, mixed(QUIET, "white", 0.78)), "outlined: not private"))
+        entries.append((_key_marker(_WITHOUT, mixed(QUIET, "white", 0.78)), "shaded: not private"))
     return tuple(entries)
 
 

@@ -55,7 +55,7 @@ GAPS = {
 }
 UTILITIES = {"accuracy": "accuracy", "auc": "AUC"}
 
-_DATASETS = {"adult": "Adult", "credit": "Credit", "utkface": "UTKFace"}
+_DATASETS = {"adult": "Adult", "credit": "Default-CCC", "utkface": "UTKFace"}
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
