@@ -9,7 +9,7 @@ from fairdp.sweeps.populations import Population
 FACES, ADULT = Population(dataset="utkface"), Population(dataset="adult")
 SYNTHETIC = Population(dataset="synthetic")
 FACE_CASES = (("dpsgd", None), ("fairdp", None), *(("fairdp_parity", gap) for gap in (1.0, 0.1, 0.03)))
-N_FACE_SEEDS, N_SEEDS = 1, 5
+N_FACE_SEEDS, N_SEEDS = 3, 5
 CERTIFIED_TARGETS = (0.02, 0.01)
 
 
