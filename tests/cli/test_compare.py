@@ -111,7 +111,7 @@ def test_a_finished_comparison_is_free_and_a_larger_one_trains_what_is_new(compa
     first = compare("--methods", "dpsgd")
     trained = []
     honest = training.figures_of
-    monkeypatch.setattr(training, "figures_of", lambda fit: trained.append(fit) or honest(fit))
+    monkeypatch.setattr(training, "figures_of", lambda fit, **own: trained.append(fit) or honest(fit, **own))
     assert compare("--methods", "dpsgd") == first
     assert not trained
     compare("--methods", "dpsgd,fairdp")
@@ -159,8 +159,9 @@ def test_a_users_own_table(run, tmp_path):
     result = run("compare", tmp_path / "loans.csv", *columns, "--methods", "dpsgd", *QUICK, "--out", tmp_path / "out")
     assert result.code == 0, result.err
     assert "loans.csv: mean ± standard error over 3 seeds" in result.out
-    # What was read from private rows is said, as it is by fit.
+    # What was read from private rows is said, as it is by fit, and written down.
     assert "were read from the table and count as public" in result.err
+    assert "were read from the table" in (tmp_path / "out" / "summary.json").read_text()
     assert "dpsgd" in result.out
 
 

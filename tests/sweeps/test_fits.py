@@ -9,13 +9,14 @@ from scipy.stats import norm
 
 from fairdp import FairDPClassifier
 from fairdp.metrics import decision_counts, fairness_metrics
+from fairdp.sweeps import store as stored
 from fairdp.sweeps import training
 from fairdp.sweeps.fits import GAPS, Fit, control_at, figures_of, mean_and_error
 from fairdp.sweeps.paper_tau import paper_taus
 from fairdp.sweeps.parallel import Workers
 from fairdp.sweeps.populations import Population, load
 from fairdp.sweeps.shifts import gap_under_shift
-from fairdp.sweeps.store import Store
+from fairdp.sweeps.store import Store, random_state_of
 from fairdp.sweeps.training import train_all
 
 POPULATION = Population(dataset="synthetic")
@@ -25,7 +26,7 @@ FIT = Fit(population=POPULATION, method="fairdp", seed=0, settings=SETTINGS, shi
 
 @pytest.fixture(scope="module")
 def figures():
-    return figures_of(FIT)
+    return figures_of(FIT, random_state=0)
 
 
 def test_figures_are_those_of_the_model(figures):
@@ -47,7 +48,7 @@ def test_figures_are_those_of_the_model(figures):
     assert figures["training_gap"] == pytest.approx(expected) != figures["gap"]
 
 
-def test_other_trainings_than_studies_have_noise_of_their_own():
+def test_other_trainings_than_studies_have_noise_of_their_own(monkeypatch):
     """With shared noise, two budgets would reveal it; and nothing exact of the training records is measured."""
     own = replace(FIT, is_experiment=False, shifts=(), is_control=False)
     others = [
@@ -57,9 +58,15 @@ def test_other_trainings_than_studies_have_noise_of_their_own():
         replace(own, seed=1),
         replace(own, population=Population(dataset="synthetic", bias=1.0)),
     ]
-    assert len({fit.random_state for fit in others}) == len(others)
-    assert {replace(fit, is_experiment=True).random_state for fit in others} == {0, 1}
-    assert "training_gap" not in figures_of(own)
+    assert len({random_state_of(fit) for fit in others}) == len(others)
+    assert {random_state_of(replace(fit, is_experiment=True)) for fit in others} == {0, 1}
+    before = random_state_of(own)
+    for changed in ("digest_of", "code_digest"):
+        # The same table with a record more, or another version: the same noise would show the difference.
+        monkeypatch.setattr(stored, changed, lambda *_: "another")
+        assert random_state_of(own) != before
+        monkeypatch.undo()
+    assert "training_gap" not in figures_of(own, random_state=0)
 
 
 def test_a_control_at_the_models_own_rate_is_the_model(figures):
@@ -102,7 +109,7 @@ def tau_by_hand(model, train, labels) -> float:
 def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
     calls = []
 
-    def counted(fit):
+    def counted(fit, random_state):
         calls.append(fit.seed)
         return {"accuracy": float(fit.seed)}
 
@@ -118,7 +125,7 @@ def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
 
 
 def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
-    def stopped(fit):
+    def stopped(fit, random_state):
         if fit.seed == 2:
             raise KeyboardInterrupt
         return {"accuracy": 0.5}

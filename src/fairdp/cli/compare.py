@@ -14,7 +14,6 @@ from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import make_folder, names, numbers, output_options
 
 if TYPE_CHECKING:
-    from fairdp.sweeps.comparison import Comparison
     from fairdp.sweeps.populations import Population
 
 
@@ -141,7 +140,6 @@ def compare(
             watch=watch,
         )
         report = run_compare(task)
-    report["warnings"] = [*_notes(comparison), *report["warnings"]]
     print_comparison(report, as_json=as_json)
 
 
@@ -155,14 +153,6 @@ def _populations(
     of_table["sensitive"] = of_table["sensitive"] or ()
     sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
     return tuple(Population(dataset=own.dataset or (table.name if table else ""), source=own) for own in sources)
-
-
-def _notes(comparison: "Comparison") -> list[str]:
-    """What is to be said of the records, such as that their schema was read from the table."""
-    from fairdp.tasks.records import load_records
-
-    sources = [own.source for own in comparison.populations if own.source is not None]
-    return [note for source in sources for note in load_records(source).warnings]
 
 
 def _say(line: str) -> None:

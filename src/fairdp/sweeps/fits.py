@@ -1,9 +1,7 @@
 """One training and its figures: what sweeps and studies are made of, and rows over seeds."""
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,27 +47,16 @@ class Fit:
     is_experiment: bool = True
 
     @property
-    def random_state(self) -> int:
-        """The seed itself, or for a training with noise of its own one that no other training has.
-
-        Two models with the same noise and other scales of it would show the noise, and so what it hides.
-        """
-        if self.is_experiment:
-            return self.seed
-        about = json.dumps(asdict(self), sort_keys=True, default=str)
-        return int.from_bytes(hashlib.sha256(about.encode()).digest()[:8], "little")
-
-    @property
     def epsilon(self) -> float:
         """Budget that was asked for."""
         return float(dict(self.settings).get("epsilon", 1.0))
 
 
-def figures_of(fit: Fit) -> dict[str, Any]:
+def figures_of(fit: Fit, *, random_state: int) -> dict[str, Any]:
     """What a training reaches on the test records, and the gap that it aimed at on its training records."""
     parts = load(fit.population)
     settings = dict(fit.settings)
-    model = FairDPClassifier(method=fit.method, random_state=fit.random_state, **settings)
+    model = FairDPClassifier(method=fit.method, random_state=random_state, **settings)
     model.fit_grouped(parts.train, feature_schema=parts.described())
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"

@@ -69,6 +69,14 @@ def key_of(fit: Fit) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
+def random_state_of(fit: Fit) -> int:
+    """The seed itself in a study of public data; else one that no other records, settings or code have.
+
+    Two models with the same noise, of other scales, of other records or by other code, would show what it hides.
+    """
+    return fit.seed if fit.is_experiment else int(key_of(fit)[:16], 16)
+
+
 @lru_cache(maxsize=1)
 def code_digest() -> str:
     """SHA-256 of the modules of this package that a result may depend on."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairdp.sweeps.fits import Fit, figures_of
 from fairdp.sweeps.parallel import Say, Workers, spread, told
-from fairdp.sweeps.store import Store
+from fairdp.sweeps.store import Store, random_state_of
 
 Record = dict[str, Any]
 
@@ -46,5 +46,5 @@ def train_all(
 
 def _timed(fit: Fit) -> Record:
     start = time.perf_counter()
-    figures = figures_of(fit)
+    figures = figures_of(fit, random_state=random_state_of(fit))
     return {"figures": figures, "seconds": round(time.perf_counter() - start, 3)}
