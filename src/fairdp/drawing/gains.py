@@ -42,9 +42,8 @@ def gain_figure(rows: Sequence[Row], *, against: str) -> Figure:
     with house_style():
         figure, panels = panel_grid(2, len(groups), layout=layout, head=head)
         for kind, names, line in (("gains", GAPS, panels[0]), ("drops", UTILITIES, panels[1])):
-            low, high = _limits(rows, kind, names)
             for axes, (_, own) in zip(line, groups, strict=True):
-                axes.set_ylim(low, high)
+                axes.set_ylim(*_limits(own, kind, names))
                 _fill(axes, own, kind=kind, names=names)
         for axes, (name, _) in zip(panels[0], groups, strict=True):
             axes.set_title(dataset_title(name), weight="bold", size=10.5)
@@ -80,7 +79,7 @@ def _value(row: Row, kind: str, name: str) -> tuple[float, float] | None:
 
 
 def _limits(rows: Sequence[Row], kind: str, names: Mapping[str, str]) -> tuple[float, float]:
-    """The same for all data sets, with zero and a little room."""
+    """With zero and a little room; each data set its own, or one with hardly any gap would press the others flat."""
     found = [value for row in rows for name in names if (value := _value(row, kind, name))]
     low = min([0.0, *(mean - error for mean, error in found)])
     high = max([0.0, *(mean + error for mean, error in found)])
