@@ -1,5 +1,6 @@
 """Real data for tests: fetched where it can be had, and named at the end of the run where it cannot."""
 
+import os
 from functools import lru_cache
 
 import pytest
@@ -20,6 +21,9 @@ def reason_missing(name: str) -> str | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs_data"):
         reason = reason_missing(mark.args[0])
+        # Whoever names a folder with the data means to test on them: there a gap is a failure.
+        if reason and os.environ.get("FAIRDP_DATA"):
+            pytest.fail(f"FAIRDP_DATA is set, but {mark.args[0]} is not there: {reason}", pytrace=False)
         if reason:
             pytest.skip(f"needs {mark.args[0]}: {reason}")
 

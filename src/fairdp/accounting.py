@@ -205,6 +205,11 @@ def _round_up(multiplier: float) -> float:
     return round(math.ceil(multiplier / unit) * unit, 12)
 
 
+def grid_width(noise_multiplier: float) -> float:
+    """Width of the grid on which the privacy loss is kept: it rounds up, so any width gives a bound."""
+    return _GRID if noise_multiplier >= _LITTLE_NOISE else _WIDE_GRID
+
+
 @lru_cache(maxsize=4096)
 def _sampled_gaussian_epsilon(
     sample_rate: float, noise_multiplier: float, n_steps: int, delta: float, accountant: str
@@ -213,7 +218,7 @@ def _sampled_gaussian_epsilon(
     import dp_accounting
     from dp_accounting import pld, rdp
 
-    interval = _GRID if noise_multiplier >= _LITTLE_NOISE else _WIDE_GRID
+    interval = grid_width(noise_multiplier)
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     account = pld.PLDAccountant(relation, interval) if accountant == "pld" else rdp.RdpAccountant(_RDP_ORDERS, relation)
     mechanism = SampledGaussian(sample_rate=sample_rate, noise_multiplier=noise_multiplier, n_steps=n_steps)

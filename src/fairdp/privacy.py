@@ -14,6 +14,13 @@ from fairdp.training.recipe import Plan
 # Assumed where records are sampled by group and label.
 BY_LABEL = "the number of records of each group with each label"
 
+NOT_COVERED = (
+    "exact metrics and record counts in reports (for the data holder's eyes only)",
+    "anything done to the data before training (scaling, selection)",
+    "hyper-parameters chosen by looking at private data",
+    "other models trained on the same records (epsilons add up)",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
@@ -150,9 +157,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         *_histogram_lines(spent),
         *_certification_lines(spent),
         _group_sizes_line(spent),
-        "Not covered: exact metrics and record counts in reports (for the data holder's eyes only), anything done to "
-        "the data before training (scaling, selection), hyper-parameters chosen by looking at private data, and other "
-        "models trained on the same records (epsilons add up).",
+        f"Not covered: {', '.join(NOT_COVERED[:-1])}, and {NOT_COVERED[-1]}.",
     ]
     lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
     if spent.noise_seeded:

@@ -23,3 +23,14 @@ def bound_above(value: float) -> str:
 def bound_below(value: float) -> str:
     """Four decimals of a lower bound on a ratio."""
     return f"{math.floor(1e4 * value + 1e-9) / 1e4:.4f}"
+
+
+def with_error(mean: float, error: float | None, *, digits: int = 3) -> str:
+    """A mean and its standard error, which one run alone does not have; a dash where there is no number at all.
+
+    >>> with_error(0.81234, 0.0012), with_error(0.8, math.nan), with_error(math.nan, 0.1)
+    ('0.812 ± 0.001', '0.800', '–')
+    """
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.{digits}f}" + ("" if error is None or math.isnan(error) else f" ± {error:.{digits}f}")

@@ -139,8 +139,9 @@ def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
 
 def test_a_control_is_read_at_the_rate_of_the_row():
     curves = {"positive_rate": [0.1, 0.3], "gap": [0.02, 0.06], "accuracy": [0.8, 0.7]}
-    runs = [{"moved": curves}, {"moved": {**curves, "gap": [0.04, 0.08], "accuracy": [0.9, 0.8]}}]
-    expected = {"positive_rate": 0.2, "gap": 0.05, "accuracy": 0.8}
+    other = {**curves, "gap": [0.04, 0.08], "accuracy": [0.9, 0.8]}
+    runs = [{"auc": 0.8, "moved": curves}, {"auc": 0.9, "moved": other}]
+    expected = {"auc": 0.85, "positive_rate": 0.2, "gap": 0.05, "accuracy": 0.8}
     assert control_at(runs, 0.2) == {name: pytest.approx(value) for name, value in expected.items()}
 
 

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from distributed import LocalCluster
 
 from fairdp.sweeps.parallel import Workers, run_tasks, spread, told
 
@@ -50,8 +51,7 @@ def test_what_a_task_refuses_reaches_the_caller(number):
 
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_does_the_same_work():
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
         found = dict(spread(squared, range(6), Workers(scheduler=cluster.scheduler_address)))
     assert {position: own[0] for position, own in found.items()} == {i: i**2 for i in range(6)}
     assert {own[1] for own in found.values()} == {1}

@@ -49,7 +49,7 @@ def test_other_records_or_code_are_another_training(monkeypatch):
     monkeypatch.setattr(stored, "code_digest", lambda: "other code")
     assert key_of(FIT) != before
     monkeypatch.undo()
-    monkeypatch.setattr(stored, "version", lambda name: "another")
+    monkeypatch.setattr(stored, "library_versions", lambda: {"torch": "another"})
     assert key_of(FIT) != before
     monkeypatch.undo()
     assert key_of(FIT) == before

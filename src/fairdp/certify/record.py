@@ -24,10 +24,13 @@ DEFINITIONS = {
     "ratio": "smallest over largest of the groups' rates of positive decisions",
 }
 
-_NOT_PROMISED = (
-    "Not promised: other populations than the one the records were drawn from, groups that are not named, fairness "
-    "between individuals, that a small gap is useful (see the positive rate), the model after any change, or the best "
-    "of several certificates picked after seeing them."
+NOT_PROMISED = (
+    "other populations than the one the records were drawn from",
+    "groups that are not named",
+    "fairness between individuals",
+    "that a small gap is useful (see the positive rate)",
+    "the model after any change",
+    "the best of several certificates picked after seeing them",
 )
 
 
@@ -39,6 +42,15 @@ def certificate_statement(certificate: Certificate | NotCertified) -> str:
         f"With confidence {100 * certificate.confidence:g} %, over the draw of the certification records and the noise "
         "on their counts, the deployed model has, all at once:",
         *(f"  {_claim(name, gap)}" for name, gap in certificate.gaps.items()),
+        *lines_beside_bounds(certificate),
+        f"Not promised: {', '.join(NOT_PROMISED[:-1])}, or {NOT_PROMISED[-1]}.",
+    ]
+    return "\n".join(lines)
+
+
+def lines_beside_bounds(certificate: Certificate) -> list[str]:
+    """What the statement says beside the bounds: how decisions are made, what was spent, what is assumed."""
+    return [
         *_dilution_lines(certificate),
         *_coin_lines(certificate),
         _positive_rate_line(certificate),
@@ -46,9 +58,7 @@ def certificate_statement(certificate: Certificate | NotCertified) -> str:
         *_earlier_lines(certificate),
         *_spending_lines(certificate),
         *(f"Assumed: {assumption}." for assumption in certificate.about.get("assumed", [])),
-        _NOT_PROMISED,
     ]
-    return "\n".join(lines)
 
 
 def estimated_metrics(certificate: Certificate) -> dict[str, Any]:

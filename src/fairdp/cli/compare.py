@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairdp.cli.interruption import saying_which_trainings_are_kept
-from fairdp.cli.options import make_folder, names, numbers, output_options
+from fairdp.cli.options import make_folder, names, numbers, output_options, table_options
 
 if TYPE_CHECKING:
     from fairdp.sweeps.populations import Population
@@ -49,11 +49,7 @@ Examples:
 )
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--dataset", callback=names, help="Named data sets instead of TABLE, separated by commas.")
-@click.option("--label", help="Column to predict; two values.")
-@click.option("--positive", help="The label's value that counts as positive.")
-@click.option("--sensitive", callback=names, help="Protected columns, separated by commas.")
-@click.option("--schema", type=click.Path(path_type=Path), help="Declared types, categories and bounds (YAML, JSON).")
-@click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE.")
+@table_options
 @click.option(
     "--methods",
     callback=names,
@@ -128,7 +124,7 @@ def compare(
         grid=grid,
     )
     # Whatever is wrong with any training is said before the first one, and before anything is written.
-    comparison.fits()
+    comparison.check()
     make_folder(out)
     with saying_which_trainings_are_kept(out / "runs"), progress_bar("training") as watch:
         task = CompareTask(

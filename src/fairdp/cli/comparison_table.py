@@ -1,10 +1,11 @@
 """A comparison in the terminal: methods beside each other, and what all their runs cost."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fairdp.report.comparison import label_of
 from fairdp.reporting import print_json, print_table, print_warnings
+from fairdp.rounding import with_error
 
 
 def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
@@ -17,7 +18,8 @@ def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
     for dataset in dict.fromkeys(row["dataset"] for row in report["rows"]):
         own = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
         rows = [
-            (_method(row), "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names)) for row in own
+            (label_of(row), "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names))
+            for row in own
         ]
         seeds = f"mean ± standard error over {own[0]['n_runs']} seeds" if own[0]["n_runs"] > 1 else "one seed"
         title = f"{dataset}: {seeds}, on the test records"
@@ -30,15 +32,7 @@ def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
     print(f"\nWritten to {report['out']}: {', '.join(report['files'])}.")
 
 
-def _method(row: Mapping[str, Any]) -> str:
-    at = f" at {row['at']}" if "at" in row else ""
-    return f"{row['method']}{at}" + (f", {row['variant']}" if "variant" in row else "")
-
-
 def _means(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """Means, with the errors of the two that are traded: a terminal is narrow."""
     traded = {name: row["standard_error"][name] for name in ("accuracy", "demographic_parity_difference")}
-    errors = {name: f" ± {error:.3f}" for name, error in traded.items() if not math.isnan(error)}
-    return [
-        "–" if math.isnan(row["mean"][name]) else f"{row['mean'][name]:.3f}{errors.get(name, '')}" for name in names
-    ]
+    return [with_error(row["mean"][name], traded.get(name)) for name in names]

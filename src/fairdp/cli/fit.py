@@ -11,6 +11,7 @@ from fairdp.cli.options import (
     exit_unless_met,
     numbers,
     output_options,
+    table_options,
     target_options,
     training_options,
     whole_numbers,
@@ -26,11 +27,7 @@ Examples:
 )
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--dataset", help="A named data set instead of TABLE; see `fairdp data list`.")
-@click.option("--label", help="Column to predict; two values.")
-@click.option("--positive", help="The label's value that counts as positive.")
-@click.option("--sensitive", help="Protected columns, separated by commas; several make intersections.")
-@click.option("--schema", type=click.Path(path_type=Path), help="Declared types, categories and bounds (YAML, JSON).")
-@click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE.")
+@table_options
 @training_options
 @target_options
 @click.option("--model", default="auto", show_default=True, help="auto, mlp, logistic or cnn.")
@@ -90,7 +87,7 @@ def fit(
     dataset: str | None,
     label: str | None,
     positive: str | None,
-    sensitive: str | None,
+    sensitive: tuple[str, ...] | None,
     schema: Path | None,
     test_fraction: float,
     checkpoint: Path | None,
@@ -116,7 +113,7 @@ def fit(
             dataset=dataset,
             label=label,
             positive=positive,
-            sensitive=tuple(name.strip() for name in sensitive.split(",")) if sensitive else (),
+            sensitive=sensitive or (),
             schema=schema,
             test_fraction=test_fraction,
         )

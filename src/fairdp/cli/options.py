@@ -26,6 +26,28 @@ def output_options(command: Command) -> Command:
     )(command)
 
 
+def table_options(command: Command) -> Command:
+    """How a user's own table is read, and what of it is kept for testing."""
+    options = (
+        click.option("--label", help="Column to predict; two values."),
+        click.option("--positive", help="The label's value that counts as positive."),
+        click.option(
+            "--sensitive",
+            callback=names,
+            help="Protected columns, separated by commas; several make intersections.",
+        ),
+        click.option(
+            "--schema",
+            type=click.Path(path_type=Path),
+            help="Declared types, categories and bounds (YAML, JSON).",
+        ),
+        click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def training_options(command: Command) -> Command:
     """The numbers of a run; what is left out gets the default of the model kind."""
     options = (

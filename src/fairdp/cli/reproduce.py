@@ -46,8 +46,6 @@ def reproduce(
     from fairdp import __version__
     from fairdp.reporting import print_cards, print_pairs
     from fairdp.studies import STUDIES
-    from fairdp.studies.results import Run, record_of, write_results
-    from fairdp.sweeps.store import Store
 
     if only_list:
         cards = [
@@ -61,6 +59,10 @@ def reproduce(
         raise click.BadParameter(f"{problem} {', '.join(STUDIES)}.", param_hint="NAME")
     if quick and datasets:
         raise click.UsageError("--quick takes the built-in population; leave out --datasets or --quick.")
+    # On use: a list of names, and a wrong one, need no training.
+    from fairdp.studies.results import Run, record_of, write_results
+    from fairdp.sweeps.store import Store
+
     # A quick run shows that a study works; it must not take the place of one that shows something.
     out = out or Path("results", "quick" if quick else "")
     make_folder(out)

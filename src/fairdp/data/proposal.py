@@ -10,7 +10,7 @@ import yaml
 
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric, dates_of, text_of
 from fairdp.data.inference import MANY_FEATURES
-from fairdp.data.schema import TableSchema, infer_schema
+from fairdp.data.schema import READ_FROM_TABLE, TableSchema, infer_schema
 
 # A value that fewer people have may tell who they are.
 RARE = 10
@@ -35,13 +35,12 @@ def proposed_schema(
     schema, notes = infer_schema(frame, label, sensitive, positive)
     outcome = {"label": schema.label, "positive": schema.positive, "negative": schema.negative}
     lines = [_HEAD.format(table=table), _yaml(outcome)]
-    lines += [f"# {note}\n" for note in notes if "positive label" in note]
     lines.append("sensitive:\n")
     lines += [_protected(own, frame) for own in schema.protected]
     lines.append(_groups_note(schema, frame))
     lines.append("columns:\n")
     lines += [_column(column, frame[column.name]) for column in schema.columns]
-    lines += [f"  # {note}\n" for note in notes if "left out:" in note]
+    lines += [f"# {note}\n" for note in notes if note != READ_FROM_TABLE]
     return "".join(lines)
 
 

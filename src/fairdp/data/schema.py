@@ -70,12 +70,11 @@ class TableSchema:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
-        if not self.columns or not self.sensitive or len(self.sensitive) != len(self.groups):
+        # Making the protected columns checks their values.
+        if not self.columns or len(self.sensitive) != len(self.groups) or not self.protected:
             raise ValueError(
                 "a schema needs at least one input column besides the label, and one protected column with its values."
             )
-        # Making them checks their values.
-        assert self.protected
         if self.positive == self.negative:
             raise ValueError(f"positive and negative must differ, got {self.positive!r} for both.")
 

@@ -1,18 +1,21 @@
 """Utility against a gap: panels of points with bars both ways, joined over ε and labelled beside them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from fairdp.drawing.grid import in_order, is_private, percent
+from fairdp.drawing.grid import Head, Layout, epsilons_of, facts, in_order, is_private, panel_grid, percent
 from fairdp.drawing.placement import Floats, Label, place_labels
-from fairdp.drawing.style import QUIET, UTILITIES, mixed
+from fairdp.drawing.style import GAPS, QUIET, UTILITIES, dataset_title, house_style, mixed
+
+Row = Mapping[str, Any]
 
 # Diameters in points, from the smallest ε to the largest, and of points that have none.
 _SMALLEST, _LARGEST, _WITHOUT = 3.4, 7.8, 7.2
@@ -50,6 +53,47 @@ class Cloud:
     points: tuple[Point, ...]
     hollow: bool = False
     strong: bool = False
+
+
+def cloud_figure(
+    rows: Sequence[Row],
+    clouds_of: Callable[[str, str], Sequence[Cloud]],
+    *,
+    utility: str,
+    headline: str,
+    caption: str,
+    panel_height: float,
+) -> Figure:
+    """A row of panels per data set, a panel per gap.
+
+    Parameters
+    ----------
+    rows
+        All that is drawn, whose budgets and utilities decide sizes and limits.
+    clouds_of
+        The clouds of a data set and a gap.
+    """
+    groups, epsilons = datasets_and_rows(rows), epsilons_of(rows)
+    head = Head(
+        headline=headline,
+        caption=" · ".join([caption, *facts(rows), "bars: one standard error"]),
+        key=size_key(epsilons, with_public=any(not is_private(row["epsilon"]) for row in rows)),
+    )
+    names = tuple(dataset_title(name) for name, _ in groups)
+    layout = Layout(
+        panel_width=3.1, panel_height=panel_height, column_gap=0.5, row_gap=0.85, right=0.25, row_names=names
+    )
+    with house_style():
+        figure, panels = panel_grid(len(groups), len(GAPS), layout=layout, head=head)
+        for line, (name, own) in zip(panels, groups, strict=True):
+            limits = utility_limits(own, utility=utility)
+            for axes, (gap, title) in zip(line, GAPS.items(), strict=True):
+                axes.set_title(f"{title} gap")
+                draw_clouds(
+                    axes, clouds_of(name, f"{gap}_difference"), utility=utility, limits=limits, epsilons=epsilons
+                )
+        label_axes(panels, utility=utility)
+    return figure
 
 
 def points_of(rows: Iterable[Mapping[str, Any]], *, utility: str, gap: str) -> tuple[Point, ...]:

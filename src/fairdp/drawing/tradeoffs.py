@@ -1,23 +1,11 @@
 """Utility against the three gaps, by method."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from fairdp.drawing.clouds import (
-    Cloud,
-    datasets_and_rows,
-    draw_clouds,
-    label_axes,
-    points_of,
-    size_key,
-    utility_limits,
-)
-from fairdp.drawing.grid import Head, Layout, epsilons_of, facts, is_private, panel_grid
-from fairdp.drawing.style import GAPS, UTILITIES, dataset_title, house_style, mixed, stands_out, style_of
-
-Row = Mapping[str, Any]
+from fairdp.drawing.clouds import Cloud, Row, cloud_figure, points_of
+from fairdp.drawing.style import UTILITIES, mixed, stands_out, style_of
 
 
 def tradeoff_figure(rows: Sequence[Row], *, utility: str, controls: Sequence[Row] = ()) -> Figure:
@@ -33,27 +21,21 @@ def tradeoff_figure(rows: Sequence[Row], *, utility: str, controls: Sequence[Row
     controls
         DP-SGD with its threshold moved to the positive rate of another method, which ``at`` names.
     """
-    everything = [*rows, *controls]
-    groups = datasets_and_rows(rows)
-    epsilons = epsilons_of(everything)
-    head = Head(
+    known = {row["dataset"] for row in rows}
+    controls = [row for row in controls if row["dataset"] in known]
+
+    def clouds_of(dataset: str, gap: str) -> list[Cloud]:
+        own, checks = ([row for row in some if row["dataset"] == dataset] for some in (rows, controls))
+        return _clouds(own, checks, utility=utility, gap=gap)
+
+    return cloud_figure(
+        [*rows, *controls],
+        clouds_of,
+        utility=utility,
         headline=f"Fairness gaps against {UTILITIES[utility]}",
-        caption=" · ".join(["Means on the test set", *facts(everything), "bars: one standard error"]),
-        key=size_key(epsilons, with_public=any(not is_private(row["epsilon"]) for row in rows)),
+        caption="Means on the test set",
+        panel_height=2.75,
     )
-    names = tuple(dataset_title(name) for name, _ in groups)
-    layout = Layout(panel_width=3.1, panel_height=2.75, column_gap=0.5, row_gap=0.85, right=0.25, row_names=names)
-    with house_style():
-        figure, panels = panel_grid(len(groups), len(GAPS), layout=layout, head=head)
-        for line, (name, own) in zip(panels, groups, strict=True):
-            checks = [row for row in controls if row["dataset"] == name]
-            limits = utility_limits([*own, *checks], utility=utility)
-            for axes, (gap, title) in zip(line, GAPS.items(), strict=True):
-                axes.set_title(f"{title} gap")
-                clouds = _clouds(own, checks, utility=utility, gap=f"{gap}_difference")
-                draw_clouds(axes, clouds, utility=utility, limits=limits, epsilons=epsilons)
-        label_axes(panels, utility=utility)
-    return figure
 
 
 def _clouds(rows: Sequence[Row], controls: Sequence[Row], *, utility: str, gap: str) -> list[Cloud]:

@@ -10,6 +10,7 @@ from typing import Any
 from fairdp.drawing.style import GAPS, UTILITIES, mixed, style_of
 from fairdp.report.charts import Scale, path, scale_over
 from fairdp.report.markers import marker_path
+from fairdp.rounding import with_error
 
 SUMMARY, PROVENANCE = "summary.json", "provenance.json"
 
@@ -156,7 +157,7 @@ def _axis(rows: list[dict[str, Any]], name: str, *, start: float, end: float, fr
 
 
 def value_of(row: Mapping[str, Any], name: str) -> tuple[float, float]:
-    """Mean and standard error; NaN where there is none."""
+    """Mean, NaN where there is none, and standard error, drawn as nothing where there is none."""
     mean, error = row["mean"].get(name), row["standard_error"].get(name)
     return (math.nan if mean is None else float(mean)), (0.0 if error is None else float(error))
 
@@ -196,6 +197,5 @@ def _details(row: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def figure(row: Mapping[str, Any], name: str) -> str:
-    """Mean ± standard error, or a dash."""
-    mean, error = value_of(row, name)
-    return "–" if math.isnan(mean) else f"{mean:.3f} ± {error:.3f}"
+    """Mean ± standard error, the mean of a single run, or a dash."""
+    return with_error(value_of(row, name)[0], row["standard_error"].get(name))

@@ -13,7 +13,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairdp.certify.record import DEFINITIONS, NAMES
+from fairdp.certify.certificate import NotCertified
+from fairdp.certify.record import DEFINITIONS, NAMES, lines_beside_bounds
 from fairdp.drawing.style import GAPS, UTILITIES
 from fairdp.report import comparison, words
 from fairdp.report.cards import data_card, features, model_card
@@ -54,7 +55,7 @@ def render_model(report: ModelReport, compared: ComparisonReport | None, *, form
         headline=words.headline(report),
         level=words.level(report),
         cautions=words.cautions(report),
-        further=words.further_lines(report.certificate),
+        further=[] if isinstance(report.certificate, NotCertified) else lines_beside_bounds(report.certificate),
         four_fifths=words.four_fifths_verdict(report),
         model_card=model_card(report),
         data_card=data_card(report),

@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _validate
-from fairdp.accounting import LaplaceRelease, Mechanism, SampledGaussian
+from fairdp.accounting import LaplaceRelease, Mechanism, SampledGaussian, grid_width
 
 Floats = NDArray[np.float64]
 
 # False-positive rates at which the best true-positive rate is stated.
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
-# Width of the grid on which the privacy loss is kept, as in accounting: it rounds up, so any width gives a bound.
-_GRID, _WIDE_GRID = 1e-4, 5e-4
-_LITTLE_NOISE = 1.5
 # Points of the curve of (ε, δ) that are used, and the δ where it ends; leaving any out only loosens the bound.
 _N_POINTS = 1500
 _LAST_DELTA = 1e-10
@@ -79,12 +76,12 @@ def worst_of(curves: Iterable[PrivacyCurve], false_positive_rates: Floats) -> Fl
 
 @lru_cache(maxsize=64)
 def _sampled_gaussian_curve(mechanism: SampledGaussian) -> PrivacyCurve:
-    """PLD as in accounting; noisy counts enter as the worst mechanism of their pure ε, which discrete noise is."""
+    """PLD as in accounting, which adds the pure ε of noisy counts; here they enter as the worst mechanism of that ε."""
     # Imported on use: the package takes a second to load.
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    width = _GRID if mechanism.noise_multiplier >= _LITTLE_NOISE else _WIDE_GRID
+    width = grid_width(mechanism.noise_multiplier)
     loss = pld.from_gaussian_mechanism(
         mechanism.noise_multiplier, sampling_prob=mechanism.sample_rate, value_discretization_interval=width
     ).self_compose(mechanism.n_steps)

@@ -2,29 +2,24 @@
 
 import math
 
+from fairdp import privacy
+from fairdp.certify import record
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.record import NAMES, certificate_statement
+from fairdp.certify.record import NAMES
 from fairdp.metrics import collapse_warning
 from fairdp.report.model import ModelReport
 from fairdp.report.rates import FOUR_FIFTHS
 from fairdp.rounding import bound_above, bound_below, rounded_up
 
+# What the statements say, and what a page has room for.
 NOT_COVERED = (
-    "exact metrics and record counts in reports, which are for the data holder's eyes only;",
-    "anything done to the data before training, such as scaling by their mean or selecting records;",
-    "hyper-parameters chosen by looking at private data;",
-    "other models trained on the same records: their epsilons add up;",
-    "group names and labels that are themselves private;",
-    "floating-point side channels, running time, and messages about bad input.",
+    *privacy.NOT_COVERED,
+    "group names and labels that are themselves private",
+    "floating-point side channels, running time, and messages about bad input",
 )
-
 NOT_PROMISED = (
-    "another population than the one the certification records were drawn from;",
-    "groups that are not named, intersections that were not declared, and individuals;",
-    "that a small gap is worth having: a model that refuses everybody has none, so read it beside the positive rate;",
-    "the model after any change, such as another threshold or one more training step;",
-    "the best of several certificates, picked after seeing them;",
-    "records that are not an independent sample, such as households or repeated visits.",
+    *record.NOT_PROMISED,
+    "records that are not an independent sample, such as households or repeated visits",
 )
 
 
@@ -123,14 +118,6 @@ def _decision_cautions(report: ModelReport) -> list[str]:
             "Decisions by chance: people with equal records may get different decisions, by a keyed coin for each."
         )
     return found
-
-
-def further_lines(certificate: Certificate | NotCertified) -> list[str]:
-    """What the certificate says beside its bounds and what it leaves out, which are shown apart."""
-    if isinstance(certificate, NotCertified):
-        return []
-    lines = certificate_statement(certificate).split("\n")[1 + len(certificate.gaps) :]
-    return [line for line in lines if not line.startswith("Not promised:")]
 
 
 def four_fifths_verdict(report: ModelReport) -> str:

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from fairdp.studies.results import Findings, Run
+if TYPE_CHECKING:
+    from fairdp.studies.results import Findings, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +30,10 @@ class Study:
     function: str
     paper: str = ""
 
-    def findings(self, run: Run) -> Findings:
+    def findings(self, run: "Run") -> "Findings":
         """Run the study."""
-        return getattr(import_module(self.home), self.function)(run)
+        made: Findings = getattr(import_module(self.home), self.function)(run)
+        return made
 
 
 _PAPER = (

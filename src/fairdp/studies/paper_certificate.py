@@ -1,11 +1,11 @@
 """The paper's certificate beside ours: how tight, under which shifts, and the error of its ensemble."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from fairdp.certify.paper import monte_carlo_error, monte_carlo_error_printed
 from fairdp.data.grouped import GroupedData
+from fairdp.rounding import with_error
 from fairdp.studies.protocol import Setting, budgets_of, datasets_of, train
 from fairdp.studies.results import Findings, Run, markdown_table
 from fairdp.sweeps.fits import METRICS, mean_and_error
@@ -47,10 +47,10 @@ def tightness_study(run: Run) -> Findings:
             row["dataset"],
             row["metric"].replace("_", " "),
             f"{row['epsilon']:g}",
-            *(_shown(row["observed"].get(f"{shift:g}", row["observed"]["0"])) for shift in SHIFTS),
-            *(_shown(row[name]) for name in names),
-            *(_shown(row["certified_tau_shifted"].get(f"{s:g}", row["certified_tau"])) for s in SHIFTS[1:]),
-            _shown(row["positive_rate"]),
+            *(with_error(*row["observed"].get(f"{shift:g}", row["observed"]["0"])) for shift in SHIFTS),
+            *(with_error(*row[name]) for name in names),
+            *(with_error(*row["certified_tau_shifted"].get(f"{s:g}", row["certified_tau"])) for s in SHIFTS[1:]),
+            with_error(*row["positive_rate"]),
             f"{row['paper_tau_too_small']} of {row['n_runs']}",
         )
         for row in rows
@@ -108,10 +108,6 @@ def _rows(setting: Setting, found: Sequence[dict[str, Any]], clean: dict[str, Pa
             }
         )
     return rows
-
-
-def _shown(pair: Pair) -> str:
-    return f"{pair[0]:.3f}" + ("" if math.isnan(pair[1]) else f" ± {pair[1]:.3f}")
 
 
 def mc_error_study(run: Run) -> Findings:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairdp.studies.paper_tradeoffs import COLUMNS
-from fairdp.studies.protocol import EPSILONS, UTILITIES, Setting, controls, datasets_of, summary, tidy, train
+from fairdp.studies.protocol import EPSILONS, UTILITIES, Setting, controls, datasets_of, summary, tables_of, tidy, train
 from fairdp.studies.results import Findings, Run, markdown_table, mean_text
 from fairdp.sweeps.populations import Population, load
 
@@ -138,7 +138,7 @@ def member_study(run: Run) -> Findings:
     numbers = MEMBERS[::3] if run.quick else MEMBERS
     own = [
         Setting(dataset=dataset, method="fairdp", epsilon=1.0, changes=(("n_members", n),))
-        for dataset in datasets_of(run)
+        for dataset in tables_of(run)
         for n in numbers
     ]
     return _ablation(own, run, {"n_members": "heads"})
@@ -148,7 +148,7 @@ def allocation_study(run: Run) -> Findings:
     """Noise for every group, as in the paper, or once on their average."""
     own = [
         Setting(dataset=dataset, method="fairdp", epsilon=epsilon, changes=(("noise_allocation", kind),))
-        for dataset in datasets_of(run)
+        for dataset in tables_of(run)
         for epsilon in (EPSILONS[1:2] if run.quick else EPSILONS)
         for kind in ("per_group", "average")
     ]
@@ -159,7 +159,7 @@ def schedule_study(run: Run) -> Findings:
     """Held-out utility with the step sizes of Theorem 4, beside the paper's Adam and a constant step."""
     own = {
         Setting(dataset=dataset, method="fairdp", epsilon=epsilon, changes=changes): name
-        for dataset in datasets_of(run)
+        for dataset in tables_of(run)
         for epsilon in (EPSILONS[1:2] if run.quick else (0.5, 1.0, 2.0))
         for name, changes in SCHEDULES.items()
     }

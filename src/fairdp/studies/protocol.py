@@ -6,7 +6,7 @@ from typing import Any
 
 from fairdp.methods import METHODS
 from fairdp.studies.results import Run
-from fairdp.sweeps.fits import GAPS, Fit, control_at, mean_and_error
+from fairdp.sweeps.fits import GAPS, Fit, mean_and_error, moved_to
 from fairdp.sweeps.populations import Population
 
 PAPER_METHODS = ("clean", "dpsgd", "dpsgd_f", "dp_is_sgd", "fairsmooth", "dpsgd_smooth", "fairdp")
@@ -78,6 +78,11 @@ def datasets_of(run: Run) -> tuple[str, ...]:
     return ("synthetic",) if run.quick else (run.datasets or tuple(N_SEEDS))
 
 
+def tables_of(run: Run) -> tuple[str, ...]:
+    """The same without faces, for what goes beyond the paper: hours of training that would teach little."""
+    return datasets_of(run) if run.quick or run.datasets else tuple(name for name in N_SEEDS if name != "utkface")
+
+
 def budgets_of(run: Run, method: str) -> tuple[float | None, ...]:
     """The budgets of a figure; a method without privacy has none."""
     if not METHODS[method].private:
@@ -129,4 +134,4 @@ def matched(setting: Setting, runs: Runs) -> list[dict[str, float]]:
     """DP-SGD at the same budget and seed, moved to the positive rate of each run of a setting."""
     plain = runs[replace(setting, method="dpsgd", changes=(), shifts=())]
     pairs = zip(runs[setting], plain, strict=True)
-    return [{"auc": dpsgd["auc"], **control_at([dpsgd], own["positive_rate"])} for own, dpsgd in pairs]
+    return [moved_to(dpsgd, own["positive_rate"]) for own, dpsgd in pairs]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairdp.files import json_bytes, write_file
+from fairdp.rounding import with_error
 from fairdp.sweeps.fits import Fit
 from fairdp.sweeps.parallel import Result, Task, Workers, run_tasks
 from fairdp.sweeps.store import Store
@@ -130,11 +131,8 @@ def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def mean_text(row: Mapping[str, Any], name: str, *, digits: int = 3) -> str:
-    """A mean with its standard error, if there are both; a dash where there is no number at all."""
-    mean, error = row["mean"].get(name, math.nan), row["standard_error"].get(name, math.nan)
-    if math.isnan(mean):
-        return "–"
-    return f"{mean:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")
+    """A mean of a row with its standard error; a dash where the row has none."""
+    return with_error(row["mean"].get(name, math.nan), row["standard_error"].get(name), digits=digits)
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -11,12 +11,13 @@ import pandas as pd
 from fairdp.drawing import save_figure, tradeoff_figure
 from fairdp.files import json_bytes, write_file
 from fairdp.metrics import collapse_warning
+from fairdp.report.comparison import PROVENANCE, SUMMARY
 from fairdp.sweeps.comparison import Comparison, control_rows, privacy_cost, summary_rows, tidy_rows
 from fairdp.sweeps.parallel import Say, Workers
+from fairdp.sweeps.populations import load
 from fairdp.sweeps.provenance import provenance
 from fairdp.sweeps.store import Store
 from fairdp.sweeps.training import train_all
-from fairdp.tasks.records import load_records
 
 # Methods whose positive rate DP-SGD is moved to, as a control.
 CONTROLLED = ("fairdp", "fairdp_parity")
@@ -55,17 +56,12 @@ def run_compare(task: CompareTask) -> dict[str, Any]:
         "controls": [row for at in CONTROLLED for row in control_rows(found, at=at)],
         "privacy": privacy_cost({str(own): store.spent_on(own) for own in task.comparison.populations}, delta=delta),
     }
-    report["warnings"] = [*_notes(task.comparison), *(note for row in report["rows"] for note in _collapse(row))]
+    notes = [note for own in task.comparison.populations for note in load(own).notes]
+    report["warnings"] = [*notes, *(note for row in report["rows"] for note in _collapse(row))]
     seconds = sum(record["seconds"] for record in found.values())
     origin = provenance(task.command, task.comparison.populations, seconds=seconds)
     files = _write(report, tidy_rows(found), origin, task.folder)
     return {**report, "out": str(task.folder), "files": files}
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    """What is to be said of the records, such as that their schema was read from the table."""
-    sources = [own.source for own in comparison.populations if own.source is not None]
-    return [note for source in sources for note in load_records(source).warnings]
 
 
 def _collapse(row: dict[str, Any]) -> list[str]:
@@ -82,8 +78,8 @@ def _write(report: dict[str, Any], rows: Sequence[dict[str, Any]], origin: dict[
     contents = {
         "results.parquet": parquet.getvalue(),
         "results.csv": frame.to_csv(index=False, lineterminator="\n").encode(),
-        "summary.json": json_bytes(report),
-        "provenance.json": json_bytes(origin),
+        SUMMARY: json_bytes(report),
+        PROVENANCE: json_bytes(origin),
     }
     for name, content in contents.items():
         write_file(folder / name, content)

@@ -10,7 +10,7 @@ from fairdp.estimators import FairDPClassifier
 from fairdp.methods import METHODS
 from fairdp.rounding import rounded_up
 from fairdp.settings import RunSettings
-from fairdp.sweeps.fits import Fit, control_at, mean_and_error
+from fairdp.sweeps.fits import Fit, mean_and_error, moved_to
 from fairdp.sweeps.populations import Population, load
 from fairdp.sweeps.training import Record
 
@@ -56,8 +56,8 @@ class Comparison:
                 raise ValueError(f"grid names {name!r}, which is not a parameter to vary; such are {', '.join(free)}.")
 
     def fits(self) -> list[Fit]:
-        """Every training, checked before the first of them begins."""
-        own = [
+        """Every training."""
+        return [
             Fit(
                 population=population,
                 method=method,
@@ -72,10 +72,12 @@ class Comparison:
             for variant in self._variants(method)
             for seed in self.seeds
         ]
-        for fit in own:
+
+    def check(self) -> None:
+        """Refuse, before the first training begins, any that could not."""
+        for fit in self.fits():
             if fit.seed == self.seeds[0]:
                 _check(fit)
-        return own
 
     def _budgets(self, method: str) -> list[dict[str, float]]:
         return [{"epsilon": own} for own in self.epsilons] if METHODS[method].private else [{}]
@@ -138,7 +140,7 @@ def control_rows(found: Mapping[Fit, Record], *, at: str) -> list[dict[str, Any]
         if fits[0].method != at or None in controls:
             continue
         moved = [
-            {"auc": own["auc"], **control_at([own], found[fit]["figures"]["positive_rate"])}
+            moved_to(own, found[fit]["figures"]["positive_rate"])
             for fit, own in zip(fits, controls, strict=True)
             if own is not None
         ]

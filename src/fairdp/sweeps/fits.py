@@ -129,10 +129,13 @@ def mean_and_error(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
 
 
+def moved_to(control: dict[str, Any], positive_rate: float) -> dict[str, float]:
+    """Figures of a control model whose threshold is moved to a positive rate; its AUC does not depend on it."""
+    curves = control["moved"]
+    at = {name: float(np.interp(positive_rate, curves["positive_rate"], curve)) for name, curve in curves.items()}
+    return {"auc": control["auc"], **at}
+
+
 def control_at(runs: Sequence[dict[str, Any]], positive_rate: float) -> dict[str, float]:
-    """Gaps and accuracy of control models whose threshold is moved to a positive rate; means over runs."""
-    rates = runs[0]["moved"]["positive_rate"]
-    return {
-        name: float(np.interp(positive_rate, rates, np.mean([own["moved"][name] for own in runs], axis=0)))
-        for name in runs[0]["moved"]
-    }
+    """The same, as means over control models."""
+    return mean_and_error([moved_to(own, positive_rate) for own in runs])["mean"]

@@ -52,11 +52,12 @@ class Population:
 
 @dataclass(frozen=True)
 class Parts:
-    """Training and test records."""
+    """Training and test records, and what is to be said of them."""
 
     train: GroupedData
     test: GroupedData
     schema: TableSchema | None
+    notes: tuple[str, ...] = ()
 
     def described(self) -> dict[str, Any] | None:
         """The schema as a model takes it."""
@@ -77,8 +78,12 @@ def load(population: Population) -> Parts:
     """The records that a name stands for."""
     if population.bias is not None:
         return _synthetic(population.bias, population.split or 0)
-    own = load_dataset(population.dataset) if population.source is None else load_records(population.source)
-    parts = Parts(own.train, own.test, own.schema)
+    if population.source is None:
+        named = load_dataset(population.dataset)
+        parts = Parts(named.train, named.test, named.schema, named.notes)
+    else:
+        records = load_records(population.source)
+        parts = Parts(records.train, records.test, records.schema, records.warnings)
     if population.ratio is not None:
         return replace(parts, train=_reduced(parts.train, population.ratio, population.split or 0))
     if population.split is not None:

@@ -64,9 +64,15 @@ def key_of(fit: Fit) -> str:
         "fit": asdict(fit),
         "records": digest_of(fit.population),
         "code": code_digest(),
-        "versions": {name: version(name) for name in _LIBRARIES},
+        "versions": library_versions(),
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+@lru_cache(maxsize=1)
+def library_versions() -> dict[str, str]:
+    """Versions of the libraries that numbers come from."""
+    return {name: version(name) for name in _LIBRARIES}
 
 
 def random_state_of(fit: Fit) -> int:
