@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo picture results test test-slow check setup clean
+.PHONY: demo docs picture results test test-slow check setup clean
 
 demo: $(VENV)/.base
 	@mkdir -p demo
@@ -49,6 +49,11 @@ test: check
 picture: setup
 	$(BIN)/python docs/picture.py docs/demo.svg
 
+# The site, in docs/_build; a warning is an error.
+docs: setup
+	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs docs/_build
+	@echo "Open docs/_build/index.html"
+
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
 # continues. Tables take about half an hour on two cores, faces two to three hours.
 PAPER := datasets mc-error tradeoffs gains t-tests certificate-tightness impact-of-m imbalance members \
@@ -60,5 +65,5 @@ test-slow: setup
 	$(BIN)/python -m pytest -m slow
 
 clean:
-	rm -rf $(VENV) demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,7 +10,12 @@ from fairdp.cli import fairdp
 from fairdp.data.schema import read_schema
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "methods").glob("*.md")),
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -21,7 +21,10 @@ class TestRefusals:
             ({"epsilon": -1}, r"^epsilon must be positive, got -1\."),
             ({"epsilon": float("nan")}, r"^epsilon must be positive, got nan\."),
             ({"delta": 0.0}, r"^delta must be in \(0, 1\), got 0\.0\.$"),
-            ({"delta": 0.01}, r"^delta must be below 1/n = 0\.0017 for n = 600 records, got 0\.01\.$"),
+            (
+                {"delta": 0.01},
+                r"^delta must be below 1/n = 0\.0017 for n = 600 records, got 0\.01; use 2e-04 or less\.$",
+            ),
             ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
             ({"sample_rate": 0.001}, r"^group 'f' has 200 records, fewer than one per batch at sample_rate=0\.001;"),
             ({"method": "fair"}, r"^method must be one of .*fairdp.*; got 'fair'\.$"),

@@ -88,7 +88,10 @@ def test_less_budget_needs_more_noise():
         ({"group_sizes": (0, 10)}, r"^group_sizes must be a whole number of at least 1, got 0\.$"),
         ({"epsilon": 0.0}, r"^epsilon must be positive, got 0\.0\."),
         ({"delta": 1.5}, r"^delta must be in \(0, 1\), got 1\.5\.$"),
-        ({"delta": 0.01}, r"^delta must be below 1/n = 3\.1e-05 for n = 32561 records, got 0\.01\.$"),
+        (
+            {"delta": 0.01},
+            r"^delta must be below 1/n = 3\.1e-05 for n = 32561 records, got 0\.01; use 3e-06 or less\.$",
+        ),
         ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
         ({"n_steps": 0}, r"^n_steps must be a whole number of at least 1, got 0\.$"),
         ({"clip_norm": -1.0}, r"^clip_norm must be positive, got -1\.0\.$"),

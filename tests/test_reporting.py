@@ -15,6 +15,7 @@ PRIVACY = {
     "noise_multiplier": 1.5,
     "noise_allocation": "average",
     "statistics_multiplier": 0.0,
+    "selection": None,
     "noise_std": 0.01,
     "sample_rate": 0.01,
     "n_steps": 200,

@@ -238,7 +238,7 @@ class TestReasons:
         [
             ({"confidence": 1.5}, r"^confidence must be in \(0, 1\), got 1\.5\.$"),
             ({"certify_fraction": 1}, r"^certify_fraction must be in \[0, 1\), got 1\.$"),
-            ({"require_tau": 0.1, "target_tau": 0.1}, r"^target_tau dilutes .*; leave out require_tau\.$"),
+            ({"require_tau": 0.1, "target_tau": 0.1}, r"^target_tau=0\.1 dilutes .*; leave out require_tau\.$"),
             ({"require_tau": 0}, r"^require_tau must be in \(0, 1\), got 0\.$"),
             ({"target_tau": 1}, r"^target_tau must be in \(0, 1\), got 1\.$"),
             ({"n_looks": 3}, r"^n_looks=3 needs require_tau: the bound that ends training\.$"),

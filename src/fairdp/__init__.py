@@ -8,30 +8,44 @@ if TYPE_CHECKING:
     from fairdp.data.grouped import GroupedData
     from fairdp.data.synthetic import synthetic_population
     from fairdp.estimators import FairDPClassifier
+    from fairdp.evaluation import Evaluation
     from fairdp.methods import METHODS
+    from fairdp.own_loop import make_private_fair
     from fairdp.privacy import PrivacySpent
+    from fairdp.scoring import accuracy_within_gap, gap_scorer
+    from fairdp.tuning import tune
 
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "Evaluation",
     "FairDPClassifier",
     "GroupedData",
     "PrivacyBudget",
     "PrivacySpent",
     "__version__",
+    "accuracy_within_gap",
+    "gap_scorer",
     "load_dataset",
+    "make_private_fair",
     "synthetic_population",
+    "tune",
 ]
 
 # Names are looked up on first use: `fairdp --help` must not wait for torch.
 _HOMES = {
+    "Evaluation": "fairdp.evaluation",
     "FairDPClassifier": "fairdp.estimators",
     "GroupedData": "fairdp.data.grouped",
     "METHODS": "fairdp.methods",
     "PrivacyBudget": "fairdp.accounting",
     "PrivacySpent": "fairdp.privacy",
+    "accuracy_within_gap": "fairdp.scoring",
+    "gap_scorer": "fairdp.scoring",
     "load_dataset": "fairdp.data.catalog",
+    "make_private_fair": "fairdp.own_loop",
     "synthetic_population": "fairdp.data.synthetic",
+    "tune": "fairdp.tuning",
 }
 
 

@@ -61,7 +61,8 @@ class PrivacyBudget:
         """Refuse a δ that would allow a record to be published: it must be below 1/n."""
         if self.delta >= 1 / n_samples:
             raise ValueError(
-                f"delta must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records, got {self.delta!r}."
+                f"delta must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records, got {self.delta!r}; "
+                f"use {0.1 / n_samples:.0e} or less."
             )
 
 

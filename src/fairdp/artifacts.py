@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairdp.files import json_bytes, write_folder
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MARKER = "model.json"
 SUMS = "SHA256SUMS"
 TENSORS = "model.safetensors"
@@ -89,10 +89,13 @@ def _checked_contents(folder: Path) -> dict[str, bytes]:
     names = (TENSORS, MARKER, "privacy.json", "certificate.json", SUMS)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        raise ValueError(f"saved model {str(folder)!r} is incomplete: {', '.join(missing)} is missing.")
+        raise ValueError(f"saved model {str(folder)!r} is incomplete: {', '.join(missing)} is missing; copy it whole.")
     contents = {name: (folder / name).read_bytes() for name in names}
     recorded = contents.pop(SUMS).decode(errors="replace").split("\n")
     for line in _checksums(contents).decode().splitlines():
         if line not in recorded:
-            raise ValueError(f"saved model {str(folder)!r} was changed: {line.split()[1]} does not match {SUMS}.")
+            name = line.split()[1]
+            raise ValueError(
+                f"saved model {str(folder)!r} was changed: {name} does not match {SUMS}; restore the file."
+            )
     return contents

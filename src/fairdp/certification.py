@@ -39,7 +39,9 @@ class CertificationSettings:
         if self.target_tau is not None:
             _validate.in_unit_interval(target_tau=self.target_tau)
         if self.target_tau is not None and self.registration.require_tau is not None:
-            raise ValueError("target_tau dilutes the model until any bound is met; leave out require_tau.")
+            raise ValueError(
+                f"target_tau={self.target_tau:g} dilutes the model until any bound is met; leave out require_tau."
+            )
         if self.registration.n_looks > 1 and self.registration.require_tau is None:
             raise ValueError(f"n_looks={self.registration.n_looks} needs require_tau: the bound that ends training.")
 

@@ -75,8 +75,9 @@ def fingerprint_of(
     digest = hashlib.sha256(repr(about).encode())
     for part in parts:
         digest.update(repr(part.X.shape).encode())
-        for array in (part.X, part.y, part.groups):
-            digest.update(np.ascontiguousarray(array).data)
+        for array in (part.X, part.y, part.groups, part.weights):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

@@ -110,7 +110,7 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
         if sample_rate is None and len(sizes) > 1 and size < SMALLEST_BATCH:
             raise ValueError(
                 f"group {name!r} has {known}, fewer than one batch ({SMALLEST_BATCH}); "
-                "merge it with another group or set sample_rate."
+                "merge it with another group (a schema's 'other' does) or set sample_rate."
             )
 
 

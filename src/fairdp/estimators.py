@@ -1,8 +1,7 @@
 """The scikit-learn classifier: one estimator for every method."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,20 +12,19 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp import fitting
-from fairdp.artifacts import read_model, write_model
-from fairdp.certify.record import certificate_statement
 from fairdp.config import DEFAULT_METHOD
 from fairdp.data.arrays import grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
-from fairdp.runs import fit_run
-from fairdp.saving import loaded_form, saved_form, storable
+from fairdp.fitted import FittedModelMixin
+from fairdp.runs import FittedRun, Trial, fit_run
+from fairdp.saving import storable
 from fairdp.sensitive import codes_of
 from fairdp.settings import RunSettings
 from fairdp.training.models import ExtractorBuilder
 
 
-class FairDPClassifier(ClassifierMixin, BaseEstimator):
+class FairDPClassifier(FittedModelMixin, ClassifierMixin, BaseEstimator):
     r"""Binary classifier trained with differential privacy, group by group.
 
     Parameters
@@ -76,6 +74,8 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     predictor, smoothing
         ``"deterministic"``; ``"gibbs"``: a random head for each person; ``"smoothed"``: noise of this deviation on the
         head for each person. Coins fall the same way for the same person.
+    max_sample_weight
+        Largest weight that ``fit`` may be given in ``sample_weight``; noise is scaled to it.
     max_physical_batch_size
         Records per forward pass; affects memory, and the result by no more than rounding.
     random_state
@@ -104,6 +104,9 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
     >>> model.predict(X[:3]).shape
     (3,)
     """
+
+    # Routed on request, though `fit` does not name it.
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
 
     def __init__(
         self,
@@ -145,6 +148,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         target_tau: float | None = None,
         predictor: str = "deterministic",
         smoothing: float = 1.0,
+        max_sample_weight: float = 1.0,
         max_physical_batch_size: int = 4096,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
@@ -171,10 +175,13 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         self.require_tau, self.n_looks = require_tau, n_looks
         self.target_tau = target_tau
         self.predictor, self.smoothing = predictor, smoothing
+        self.max_sample_weight = max_sample_weight
         self.max_physical_batch_size = max_physical_batch_size
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None, **weights: ArrayLike | None
+    ) -> Self:
         """Train on records with two kinds of labels.
 
         Parameters
@@ -185,8 +192,15 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
             Labels, shape (n_samples,), of two kinds; the larger one is the positive class.
         sensitive_features
             Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
+        sample_weight
+            Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not a named
+            parameter, because scikit-learn takes that as a promise that a record of weight two does what two records
+            do; here it does twice what a record of weight one does, within one and the same sensitivity.
         """
-        data, classes = grouped_arrays(self, X, y, sensitive_features)
+        unknown = sorted(set(weights) - {"sample_weight"})
+        if unknown:
+            raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
+        data, classes = grouped_arrays(self, X, y, sensitive_features, weights.get("sample_weight"))
         self.fit_grouped(data)
         self.classes_ = classes
         return self
@@ -198,10 +212,12 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         progress: fitting.Progress | None = None,
         public_assumptions: tuple[str, ...] = (),
         feature_schema: dict[str, Any] | None = None,
+        trial: Trial | None = None,
     ) -> Self:
         """Train on records that are already encoded; may show progress, write checkpoints and resume from one.
 
         ``feature_schema`` says how raw tables were encoded; it stays with the model, so that commands can read them.
+        ``trial`` is what `fairdp.tune` says of a fit that is one of several.
         """
         # A run that fails leaves no model: never an old statement beside new parameters.
         for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
@@ -212,13 +228,19 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
             progress or fitting.Progress(),
             public_assumptions=public_assumptions,
             columns=None if feature_schema is None else TableSchema.from_dict(feature_schema).encoded,
+            trial=trial,
         )
+        return self.adopt(run, feature_schema=feature_schema)
+
+    def adopt(self, run: FittedRun, *, feature_schema: dict[str, Any] | None = None) -> Self:
+        """Be what a finished run with the same parameters has left."""
         self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
         self.model_config_, self.score_model_ = run.model_config, run.model
         self.seconds_, self.notes_ = run.seconds, run.notes
         self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
         self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema
-        self.group_names_, self.n_features_in_, self.classes_ = data.group_names, data.X.shape[1], np.array([0, 1])
+        self.group_names_, self.n_features_in_ = run.parts.held_out.group_names, run.model.shape[0]
+        self.classes_ = np.array([0, 1])
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -264,26 +286,6 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
         positive = expit(self.decision_function(X))
         return np.column_stack([1 - positive, positive])
-
-    def privacy_statement(self) -> str:
-        """The privacy guarantee in words."""
-        check_is_fitted(self)
-        return self.privacy_.statement()
-
-    def certificate_statement(self) -> str:
-        """The fairness certificate in words, with what it does not promise."""
-        check_is_fitted(self)
-        return certificate_statement(self.certificate_)
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, whole or not at all."""
-        check_is_fitted(self)
-        write_model(Path(folder), saved_form(self))
-
-    @classmethod
-    def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> "FairDPClassifier":
-        """Read a saved model; one trained with an own module needs that module's builder again."""
-        return loaded_form(cls, read_model(Path(folder)), module)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

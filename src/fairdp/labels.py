@@ -16,8 +16,13 @@ def binary_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) > 2:
-        kind = type_of_target(labels)
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        # The first sentences are scikit-learn's.
+        kind, shown = type_of_target(labels), ", ".join(map(str, classes[:3].tolist()))
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. y holds {len(classes)} values "
+            f"({shown}, …); keep two of them or merge the rest."
+        )
     if len(classes) < 2:
-        raise ValueError("Classifier can't train when only one class is present.")
+        held = f"y holds only {classes[0].item()!r}" if len(classes) else "y is empty"
+        raise ValueError(f"Classifier can't train when only one class is present: {held}; check the label.")
     return classes, codes.astype(np.int64)

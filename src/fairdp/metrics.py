@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import beta, norm, rankdata
+from scipy.stats import rankdata
 
 Counts = NDArray[np.int64]
 
@@ -175,100 +175,6 @@ def collapse_warning(positive_rate: float) -> str | None:
         f"the model predicts the {decision} class for nearly everybody (positive rate {positive_rate:.4f}): "
         "a small gap is then worth nothing."
     )
-
-
-def confidence_intervals(
-    y_true: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    groups: NDArray[np.int64],
-    n_groups: int,
-    *,
-    confidence: float,
-    rng: np.random.Generator,
-    n_draws: int = 4000,
-    decisions: NDArray[np.int64] | None = None,
-) -> dict[str, tuple[float, float]]:
-    """Intervals of all metrics, never of width zero, as the records are finitely many; NaN without evidence.
-
-    Clopper-Pearson for overall rates, DeLong for the AUC. Gaps and the ratio follow from Jeffreys draws of each group's
-    rate (Brown, Cai and DasGupta, 2001). The largest gap of a draw is biased upwards, so gaps are bounded through the
-    signed differences of pairs of groups.
-    """
-    decisions = (scores >= 0).astype(np.int64) if decisions is None else decisions
-    counts = decision_counts(y_true, decisions, groups, n_groups)
-    tail, found = (1 - confidence) / 2, fairness_metrics(counts)
-    positive = _drawn_rates(counts.sum(1), n_draws, rng)
-    true_positive = _gap_interval(_drawn_rates(counts[:, 1], n_draws, rng), tail)
-    false_positive = _gap_interval(_drawn_rates(counts[:, 0], n_draws, rng), tail)
-    intervals = {
-        "demographic_parity_difference": _gap_interval(positive, tail),
-        "demographic_parity_ratio": _ratio_interval(positive, tail),
-        "equal_opportunity_difference": true_positive,
-        # The larger of two gaps: at least each lower end, at most the larger upper end.
-        "equalized_odds_difference": (
-            max(true_positive[0], false_positive[0]),
-            max(true_positive[1], false_positive[1]),
-        ),
-        "false_positive_rate_difference": false_positive,
-    }
-    return {
-        "auc": _area_interval(y_true, scores, tail),
-        "accuracy": _rate_interval(int((decisions == y_true).sum()), len(y_true), tail),
-        "positive_rate": _rate_interval(int(decisions.sum()), len(y_true), tail),
-        **{name: _including(float(found[name]), *ends) for name, ends in intervals.items()},
-    }
-
-
-def _drawn_rates(cells: Counts, n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Rates that the negative and positive decisions of each group, shape (n_groups, 2), leave likely."""
-    return rng.beta(cells[:, 1] + 0.5, cells[:, 0] + 0.5, size=(n_draws, len(cells)))
-
-
-def _including(estimate: float, low: float, high: float) -> tuple[float, float]:
-    """The interval with the estimate, which a rate of 0 or 1 may put outside; NaN if there is no estimate."""
-    return (estimate, estimate) if np.isnan(estimate) else (min(low, estimate), max(high, estimate))
-
-
-def _rate_interval(events: float, trials: int, tail: float) -> tuple[float, float]:
-    """Interval of a rate (Clopper and Pearson, 1934)."""
-    low = float(beta.ppf(tail, events, trials - events + 1)) if events else 0.0
-    return low, float(beta.ppf(1 - tail, events + 1, trials - events)) if events < trials else 1.0
-
-
-def _gap_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    """Interval of the largest gap, from draws of the groups' rates, shape (n_draws, n_groups).
-
-    The gap is the difference of one pair, so the largest upper end of the pairs covers it; it is at least every pair's
-    lower end, and for all of them to hold at once each gets its share of the tail.
-    """
-    return _extreme_pair(rates[:, :, None] - rates[:, None, :], tail)
-
-
-def _ratio_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    """Interval of the smallest ratio of two groups' rates, by the same argument on logarithms."""
-    logs = np.log(rates)
-    low, high = _extreme_pair(logs[:, :, None] - logs[:, None, :], tail)
-    return float(np.exp(-high)), float(np.exp(-low))
-
-
-def _extreme_pair(differences: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    n_groups = differences.shape[1]
-    if n_groups == 1:
-        return 0.0, 0.0
-    off_diagonal = differences[:, ~np.eye(n_groups, dtype=bool)]
-    n_pairs = n_groups * (n_groups - 1) // 2
-    low = np.quantile(off_diagonal, tail / n_pairs, axis=0, method="lower").max()
-    return max(0.0, float(low)), float(np.quantile(off_diagonal, 1 - tail, axis=0, method="higher").max())
-
-
-def _area_interval(y_true: NDArray[np.int64], scores: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    area, error = area_under_roc(y_true, scores)
-    if error == 0:
-        # As many pairs of a positive and a negative record have none in common: independent trials of this rate.
-        n_pairs = int(min(y_true.sum(), (1 - y_true).sum()))
-        return _rate_interval(area * n_pairs, n_pairs, tail)
-    reach = float(norm.ppf(1 - tail)) * error
-    return float(np.clip(area - reach, 0, 1)), float(np.clip(area + reach, 0, 1))
 
 
 def _accuracy(counts: NDArray[np.float64] | Counts) -> NDArray[np.float64]:

@@ -37,11 +37,17 @@ class Parts:
 
 
 def hold_out(
-    settings: RunSettings, data: GroupedData, generators: fitting.Generators, resumed: Checkpoint | None
+    settings: RunSettings,
+    data: GroupedData,
+    generators: fitting.Generators,
+    resumed: Checkpoint | None,
+    *,
+    split_key: bytes | None = None,
 ) -> Parts:
     """Send every record to training or to the certificate by a coin of its own; plan with expected sizes.
 
-    The key of the coins is drawn without looking at the data, and adding or removing a record moves no other.
+    The key of the coins is drawn without looking at the data, and adding or removing a record moves no other. Trials of
+    one selection share their key, so that a record is held out in all of them or in none.
     """
     finer = settings.training["grouping"] == "attribute_and_label"
     sizes = (data.by_label() if finer else data).group_sizes
@@ -51,7 +57,7 @@ def hold_out(
         epsilon=settings.budget.epsilon,
         count_noise=generators.below(f"group sizes {sizes.tolist()} at {settings.budget.epsilon}"),
     )
-    key = int.from_bytes(generators.key("hold out"), "little")
+    key = int.from_bytes(split_key or generators.key("hold out"), "little")
     nobody = data.take(np.arange(0))
     fraction = 0.0 if settings.reason_for_no_certificate(data.n_groups) else settings.certification.fraction
     train, held_out = split_by_own_coin(data, seed=key, share=fraction) if fraction else (data, nobody)

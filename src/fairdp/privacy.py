@@ -9,6 +9,7 @@ import numpy as np
 from fairdp.accounting import RELATION, Mechanism, epsilon_spent, mechanism_from
 from fairdp.notebook import html_table
 from fairdp.rounding import rounded_up
+from fairdp.selection import Selection, TrialSpend
 from fairdp.training.recipe import Plan
 
 # Assumed where records are sampled by group and label.
@@ -30,7 +31,8 @@ class PrivacySpent:
     infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,
     ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute them: a record is
     one or the other, so the larger of the two is what its group spends. ``planned_sizes`` are the public or noisy sizes
-    that everything else follows from.
+    that everything else follows from. Of a model that was kept as the best of several trials, ``selection`` says what
+    all candidates might have spent, and ``epsilon`` is that of the choice.
     """
 
     epsilon: float
@@ -57,6 +59,7 @@ class PrivacySpent:
     histogram_epsilon: float
     certify_fraction: float
     certify_epsilons: dict[str, float]
+    selection: Selection | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -72,7 +75,8 @@ class PrivacySpent:
         }
         known = {**record, "mechanisms": mechanisms, **by_group}
         known["public_assumptions"] = tuple(record["public_assumptions"])
-        return cls(**{name: _unbounded(value) for name, value in known.items()})
+        known["selection"] = None if record["selection"] is None else Selection.from_dict(record["selection"])
+        return cls(**{name: value if name == "selection" else _unbounded(value) for name, value in known.items()})
 
     def statement(self) -> str:
         """The guarantee in words: unit, relation, sampling, noise, accounting, and what is not covered."""
@@ -95,10 +99,12 @@ def privacy_spent(
     public_assumptions: tuple[str, ...] = (),
     certify_fraction: float = 0.0,
     histogram_epsilon: float = 0.0,
+    selection: Selection | None = None,
 ) -> PrivacySpent:
     """Account for all the steps of a plan, group by group, and for a certificate from a held-out fraction.
 
-    Where the groups that are sampled are finer than those that are certified, ``certified_names`` names the latter.
+    Where the groups that are sampled are finer than those that are certified, ``certified_names`` names the latter. A
+    plan that is one trial of a selection spends what the selection does.
     """
     delta = plan.budget.delta
     epsilons = [epsilon_spent(mechanism, delta) for mechanism in plan.mechanisms]
@@ -108,12 +114,16 @@ def privacy_spent(
     companion = plan.recipe.companion
     if len(group_names) > n_certified and group_sizes == "public" and BY_LABEL not in public_assumptions:
         public_assumptions = (*public_assumptions, BY_LABEL)
+    epsilon_rdp = max(epsilon_spent(mechanism, delta, accountant="rdp") for mechanism in plan.mechanisms)
+    if selection is not None:
+        epsilons = [selection.epsilon(name, delta) for name in group_names]
+        epsilon_rdp = max(epsilons)
     return PrivacySpent(
         epsilon=max(epsilons),
         delta=delta,
         epsilon_by_group=dict(zip(group_names, epsilons, strict=True)),
-        accountant="pld",
-        epsilon_rdp=max(epsilon_spent(mechanism, delta, accountant="rdp") for mechanism in plan.mechanisms),
+        accountant="pld" if selection is None else "rdp",
+        epsilon_rdp=epsilon_rdp,
         noise_multiplier=float(plan.noise_multipliers.min()),
         noise_allocation=plan.recipe.noise_allocation,
         noise_std=plan.noise_std,
@@ -133,7 +143,17 @@ def privacy_spent(
         histogram_epsilon=histogram_epsilon,
         certify_fraction=certify_fraction,
         certify_epsilons=dict(zip(certified_names or group_names, certified, strict=False)),
+        selection=selection,
     )
+
+
+def trial_spends(spent: PrivacySpent) -> dict[str, TrialSpend]:
+    """What one trial with this record may spend on a record of each group; a group sampled by label counts twice."""
+    held_out = spent.certify_epsilons
+    return {
+        name: TrialSpend(mechanism=mechanism, held_out_epsilon=held_out.get(name, max(held_out.values(), default=0.0)))
+        for name, mechanism in spent.mechanisms.items()
+    }
 
 
 def certify_epsilons(plan: Plan, trained: list[float], counts_epsilon: float, n_groups: int) -> list[float]:
@@ -156,6 +176,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
         *_histogram_lines(spent),
         *_certification_lines(spent),
+        *_selection_lines(spent),
         _group_sizes_line(spent),
         f"Not covered: {', '.join(NOT_COVERED[:-1])}, and {NOT_COVERED[-1]}.",
     ]
@@ -170,7 +191,8 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
 
 def _level(spent: PrivacySpent) -> str:
     epsilon = rounded_up(spent.epsilon)
-    return epsilon if spent.noise_allocation == "laplace" else f"({epsilon}, {spent.delta!r})"
+    pure = spent.noise_allocation == "laplace" and spent.selection is None
+    return epsilon if pure else f"({epsilon}, {spent.delta!r})"
 
 
 def _gaussian_lines(spent: PrivacySpent) -> list[str]:
@@ -191,16 +213,22 @@ def _gaussian_lines(spent: PrivacySpent) -> list[str]:
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
         f"{gradient:.4g} times the sensitivity: {noise}.",
         *([beside] if spent.statistics_multiplier else []),
-        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
-        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}.",
+        *([] if spent.selection else [_accountant_line(spent)]),
     ]
+
+
+def _accountant_line(spent: PrivacySpent) -> str:
+    return (
+        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
+        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}."
+    )
 
 
 def _laplace_lines(spent: PrivacySpent) -> list[str]:
     return [
         "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise of "
-        f"{spent.noise_multiplier:.4g} times what one record can move in the L1 norm (functional mechanism). The "
-        "guarantee is pure: it holds with delta zero. Group sizes are not used."
+        f"{spent.noise_multiplier:.4g} times what one record can move in the L1 norm (functional mechanism). "
+        f"{'' if spent.selection else 'The guarantee is pure: it holds with delta zero. '}Group sizes are not used."
     ]
 
 
@@ -221,6 +249,16 @@ def _certification_lines(spent: PrivacySpent) -> list[str]:
         f"counted with noise for the fairness certificate, at a pure epsilon of at most "
         f"{rounded_up(max(spent.certify_epsilons.values()))}. A record is in one part only, so the guarantee is the "
         "larger of the two, not their sum."
+    ]
+
+
+def _selection_lines(spent: PrivacySpent) -> list[str]:
+    if spent.selection is None:
+        return []
+    return [
+        f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average, of which "
+        "nothing else may be shown, not even their number. Epsilon is that of the whole choice, by Renyi divergences "
+        "(Papernot and Steinke, 2022, with the logarithmic law); the figures of the mechanism are those of one trial."
     ]
 
 

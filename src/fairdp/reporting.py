@@ -27,6 +27,8 @@ def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
         print_json(report)
         return
     print(f"{report['method']} on {report['dataset']}: {_sizes(report)}")
+    if "tuned" in report:
+        print(f"chosen: {', '.join(f'{name}={value}' for name, value in report['tuned']['chosen'].items())}")
     print_table(None, _privacy_rows(report["privacy"]))
     bounds = _bounds(report["certificate"])
     rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report["metrics"])]
@@ -121,14 +123,15 @@ def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool)
 
 def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
     by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy["epsilon_by_group"].items())
-    if privacy["noise_allocation"] == "laplace":
+    searched = f"epsilon ({'PLD' if privacy['selection'] is None else 'whole search'})"
+    if privacy["noise_allocation"] == "laplace" and privacy["selection"] is None:
         noise = f"{privacy['noise_multiplier']:.4g} times the sensitivity, Laplace, one release for each group"
         return [("epsilon (pure)", _epsilon(privacy["epsilon"])), ("epsilon by group", by_group), ("noise", noise)]
     joint = ", statistics and gradient together" if privacy["statistics_multiplier"] else ""
     return [
-        ("epsilon (PLD)", f"{_epsilon(privacy['epsilon'])} at delta {privacy['delta']!r}"),
+        (searched, f"{_epsilon(privacy['epsilon'])} at delta {privacy['delta']!r}"),
         ("epsilon by group", by_group),
-        ("epsilon (moments accountant)", _epsilon(privacy["epsilon_rdp"])),
+        *([] if privacy["selection"] else [("epsilon (moments accountant)", _epsilon(privacy["epsilon_rdp"]))]),
         ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}{joint}"),
         (
             "sampling",

@@ -17,6 +17,9 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
     """
     if sensitive_features is None:
         return np.zeros(n_samples, dtype=np.int64), ("all",)
+    if hasattr(sensitive_features, "to_pandas"):
+        # Frames and series of polars, and whatever else knows how.
+        sensitive_features = sensitive_features.to_pandas()
     columns = pd.DataFrame(sensitive_features)
     if len(columns) != n_samples:
         raise ValueError(f"sensitive_features has {len(columns)} entries, but X has {n_samples} records.")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairdp import _validate, fitting
@@ -33,10 +33,12 @@ class RunSettings:
     certification: CertificationSettings
     predictor: Predictor
     seed: int | None
+    max_sample_weight: float = 1.0
 
     def __post_init__(self) -> None:
         _validate.one_of(METHODS, method=self.method)
         _validate.one_of(("public", "private"), group_sizes=self.group_sizes)
+        _validate.finite_positive(max_sample_weight=self.max_sample_weight)
         self._check_method()
 
     def _check_method(self) -> None:
@@ -68,6 +70,16 @@ class RunSettings:
             )
         if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
             raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")
+
+    def as_trial(self, expected_trials: float) -> "RunSettings":
+        """The same for one of several runs, of which the best will be kept."""
+        registration = replace(self.certification.registration, expected_trials=expected_trials)
+        return replace(self, certification=replace(self.certification, registration=registration))
+
+    def check_weighted(self, weighted: bool) -> None:
+        """Refuse weights where the method has no use for them, instead of leaving them out in silence."""
+        if weighted and METHODS[self.method].tables_only:
+            raise ValueError(f"method={self.method!r} takes no sample_weight; leave it out or use method='dpsgd'.")
 
     @property
     def histogram_epsilon(self) -> float:
@@ -111,6 +123,7 @@ class RunSettings:
         predictor: str,
         smoothing: float,
         random_state: Any,
+        max_sample_weight: float = 1.0,
         **others: Any,
     ) -> "RunSettings":
         """Settings from the parameters of an estimator, all of them."""
@@ -126,6 +139,7 @@ class RunSettings:
             certification=CertificationSettings(fraction=fraction, registration=registration, target_tau=target),
             predictor=Predictor(kind=predictor, smoothing=plain(smoothing)),
             seed=fitting.seed_of(random_state),
+            max_sample_weight=plain(max_sample_weight),
             training={name: plain(others.pop(name)) for name in TRAINING_PARAMETERS},
             **others,
         )

@@ -127,7 +127,7 @@ ARGUMENTS = {
     "required tau": ((*FIT, "--require-tau", 2), ["--require-tau must", "2.0"]),
     "required and target tau": (
         (*FIT, "--require-tau", 0.1, "--target-tau", 0.1),
-        ["--target-tau dilutes", "leave out --require-tau."],
+        ["--target-tau=0.1 dilutes", "leave out --require-tau."],
     ),
     "looks for nothing": ((*FIT, "--looks", 3), ["--looks=3", "--require-tau"]),
     "smoothing": ((*FIT, "--predictor", "smoothed", "--smoothing", 0), ["smoothing", "0.0"]),

@@ -1,6 +1,7 @@
 """How fast the program starts: help and plans must not wait for libraries they do not use."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -56,3 +57,12 @@ def test_help_takes_less_than_half_a_second_of_cpu(arguments):
 
 def test_a_plan_takes_less_than_three_seconds_of_cpu():
     assert min(cpu_seconds(*PLAN) for _ in range(2)) < 3
+
+
+def test_the_shell_is_told_what_could_follow():
+    asked = {"COMP_WORDS": "fairdp fit --max-g", "COMP_CWORD": "2", "_FAIRDP_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-m", "fairdp"]
+    answer = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["plain,--max-gap"]
+    script = {**os.environ, "_FAIRDP_COMPLETE": "bash_source"}
+    assert "complete -o" in subprocess.run(command, env=script, capture_output=True, text=True, check=True).stdout

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fairdp.data import tables
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema
-from fairdp.data.tables import CSV_FORM, encode_table, encoded_batches, read_table, table_batches
+from fairdp.data.tables import CSV_FORM, encode_file, encode_table, encoded_batches, read_table, table_batches
 
 CSV = "age,sex,y\n30,Male,no\n40,Female,yes\n50,Male,yes\n60,Male,no\n70,Female,no\n"
 SCHEMA = TableSchema(
@@ -170,6 +171,18 @@ def test_encoded_batches_are_the_encoded_table(write, convert, rows):
         parts = [getattr(batch, name) for batch in batches]
         np.testing.assert_array_equal(np.concatenate(parts), getattr(whole, name))
     assert {batch.group_names for batch in batches} == {("Female", "Male")}
+    filled = encode_file(path, SCHEMA, rows=rows)
+    for name in ("X", "y", "groups"):
+        np.testing.assert_array_equal(getattr(filled, name), getattr(whole, name), strict=True)
+    assert filled.group_names == whole.group_names
+
+
+@pytest.mark.parametrize("counted", [3, 4, 6, 9])
+@pytest.mark.parametrize("rows", [1, 2, 50_000])
+def test_a_file_that_changes_between_counting_and_reading_is_refused(write, monkeypatch, counted, rows):
+    monkeypatch.setattr(tables, "_n_rows_checked", lambda path: counted)
+    with pytest.raises(ValueError, match=r"^table '.*table\.csv' has changed while it was read; start again\.$"):
+        encode_file(write(CSV), SCHEMA, rows=rows)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +204,8 @@ def test_values_that_the_schema_refuses_are_named_with_their_rows(write, convert
     path = convert(write(CSV.replace(old, new)))
     with pytest.raises(ValueError, match=message):
         list(encoded_batches(path, SCHEMA, rows=2))
+    with pytest.raises(ValueError, match=message):
+        encode_file(path, SCHEMA, rows=2)
 
 
 def parquet_with(columns: list[str], n_rows: int) -> bytes:
@@ -222,7 +237,16 @@ def parquet_with(columns: list[str], n_rows: int) -> bytes:
         (parquet_with(["a", "b"], 0), "table.pq", r"has no rows"),
     ],
 )
-@pytest.mark.parametrize("read", [read_table, table_batches, lambda path: encoded_batches(path, SCHEMA)])
+@pytest.mark.parametrize(
+    "read",
+    [
+        read_table,
+        table_batches,
+        lambda path: encoded_batches(path, SCHEMA),
+        lambda path: encode_file(path, SCHEMA),
+    ],
+    ids=["whole", "batches", "encoded batches", "encoded whole"],
+)
 def test_broken_files_are_refused_before_the_first_batch(write, content, name, message, read):
     with pytest.raises(ValueError, match=rf"^table '.*': ?{message}|^table '.*' {message}") as caught:
         read(write(content, name))

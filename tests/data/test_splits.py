@@ -1,6 +1,8 @@
 """Splits into training and test rows: stratified for public data, by own coins for private tables."""
 
+import hashlib
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from fairdp.data import splits
 from fairdp.data.grouped import GroupedData
 from fairdp.data.splits import split_by_own_coin, split_rows
 from statistical import FALSE_ALARM, assert_plausible
@@ -141,3 +144,64 @@ def test_a_record_is_its_features_its_label_and_its_group():
 def test_the_held_out_part_must_be_a_share(share):
     with pytest.raises(ValueError, match=rf"^share must be in \(0, 1\), got {share}\.$"):
         split_by_own_coin(records_of(10, 0), seed=0, share=share)
+
+
+def chosen_one_by_one(data, seed, share):
+    """The definition of the split, record by record."""
+    copies, chosen = Counter(), []
+    for row, label, group in zip(data.X, data.y.tolist(), data.groups.tolist(), strict=True):
+        record = row.tobytes() + bytes([label]) + group.to_bytes(4, "little")
+        name = hashlib.blake2b(record, key=seed.to_bytes(16, "little"), digest_size=16).digest()
+        copies[name] += 1
+        coin = hashlib.blake2b(copies[name].to_bytes(8, "little"), key=name, digest_size=8).digest()
+        chosen.append(int.from_bytes(coin, "little") < int(share * 2**64))
+    return np.array(chosen, dtype=bool)
+
+
+def columns_of(data):
+    """The records in their order."""
+    return data.X.tolist(), data.y.tolist(), data.groups.tolist()
+
+
+@pytest.mark.parametrize("bytes_at_a_time", [1, 1000, 2**24])
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 4, 4)], ids=str)
+@pytest.mark.parametrize(("n_samples", "n_kinds"), [(0, 1), (1, 1), (500, 500), (500, 7)])
+def test_coins_tossed_many_at_a_time_are_those_of_each_record(monkeypatch, bytes_at_a_time, shape, n_samples, n_kinds):
+    monkeypatch.setattr(splits, "_CHUNK", bytes_at_a_time)
+    rng = np.random.default_rng(n_samples)
+    kinds = GroupedData(
+        rng.random((n_kinds, *shape), dtype=np.float32), np.arange(n_kinds) % 2, np.arange(n_kinds) % 3, tuple("abc")
+    )
+    data = kinds.take(rng.integers(n_kinds, size=n_samples))
+    before = columns_of(data)
+    chosen = chosen_one_by_one(data, 2**127 + 5, 0.3)
+    expected = [columns_of(data.take(rows)) for rows in (np.flatnonzero(~chosen), np.flatnonzero(chosen))]
+    assert [columns_of(side) for side in split_by_own_coin(data, seed=2**127 + 5, share=0.3)] == expected
+    assert columns_of(data) == before
+    expendable = replace(data, expendable=True)
+    assert [columns_of(side) for side in split_by_own_coin(expendable, seed=2**127 + 5, share=0.3)] == expected
+
+
+def test_the_first_part_of_expendable_records_shares_their_memory_and_no_other_does():
+    data = records_of(200, 0)
+    before = rows_of(data)
+    assert not any(np.shares_memory(side.X, data.X) for side in own_coins(data))
+    first, second = own_coins(replace(data, expendable=True))
+    for name in ("X", "y", "groups"):
+        assert getattr(first, name).ctypes.data == getattr(data, name).ctypes.data
+        assert not np.shares_memory(getattr(second, name), getattr(data, name))
+    assert rows_of(data) == before
+    # Another split of a part must not move it again under whoever holds it.
+    assert not first.expendable
+    assert not second.expendable
+
+
+def test_records_with_other_weights_are_not_equal():
+    """Else a record that is removed would leave its coin to the next one, whose weight is another."""
+    one = records_of(1, 0).take(np.zeros(64, dtype=np.int64))
+    data = replace(one, weights=np.arange(64) / 64)
+    train, test = own_coins(replace(data, weights=data.weights.copy(), expendable=True))
+    assert sorted([*train.weights, *test.weights]) == data.weights.tolist()
+    for row in (0, 30, 63):
+        kept = own_coins(without(data, row))[1].weights
+        assert set(kept) == set(test.weights) - {data.weights[row]}

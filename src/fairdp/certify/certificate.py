@@ -99,7 +99,7 @@ class Certificate:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> "Certificate":
         """Inverse of `to_dict`; the bounds are taken as they stand."""
-        fields = ("confidence", "require_tau", "n_looks")
+        fields = ("confidence", "require_tau", "n_looks", "expected_trials")
         names = tuple(record["group_names"])
         return cls(
             registration=Registration(metrics=tuple(record["metrics"]), **{name: record[name] for name in fields}),
@@ -202,6 +202,7 @@ def certify(
     metrics: tuple[str, ...] = METRICS,
     require_tau: float | None = None,
     n_looks: int = 1,
+    expected_trials: float = 1.0,
 ) -> Certificate:
     """Certificate from released counts; it may be computed again by anyone, with the same result.
 
@@ -211,10 +212,16 @@ def certify(
         Noisy counts per group, label and decision, shape (n_groups, 2, 2).
     epsilon
         Pure ε spent by a record over all looks, for all groups or one for each.
-    confidence, metrics, require_tau, n_looks
+    confidence, metrics, require_tau, n_looks, expected_trials
         See `Registration`.
     """
-    registration = Registration(confidence=confidence, metrics=metrics, require_tau=require_tau, n_looks=n_looks)
+    registration = Registration(
+        confidence=confidence,
+        metrics=metrics,
+        require_tau=require_tau,
+        n_looks=n_looks,
+        expected_trials=expected_trials,
+    )
     epsilons = per_group(epsilon, len(counts))
     own = tuple(value / n_looks for value in epsilons)
     bounds = {

@@ -55,6 +55,7 @@ def lines_beside_bounds(certificate: Certificate) -> list[str]:
         *_coin_lines(certificate),
         _positive_rate_line(certificate),
         *_sequence_lines(certificate),
+        *_selection_lines(certificate),
         *_earlier_lines(certificate),
         *_spending_lines(certificate),
         *(f"Assumed: {assumption}." for assumption in certificate.about.get("assumed", [])),
@@ -125,6 +126,17 @@ def _sequence_lines(certificate: Certificate) -> list[str]:
     looks = "" if registration.n_looks == 1 else f", at most {registration.n_looks} looks, all paid for"
     verdict = "met" if certificate.met else "missed"
     return [f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order{looks}: {verdict}."]
+
+
+def _selection_lines(certificate: Certificate) -> list[str]:
+    trials = certificate.registration.expected_trials
+    if trials == 1:
+        return []
+    return [
+        f"The model was kept as the best of a random number of trials, {trials:g} on average, by these very counts: "
+        "the bounds of each trial got so much less of the failure probability, and the confidence holds for the one "
+        "that was kept. The estimates beside them are those of a winner and so a little too good."
+    ]
 
 
 def _earlier_lines(certificate: Certificate) -> list[str]:

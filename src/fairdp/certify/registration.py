@@ -38,12 +38,16 @@ class Registration:
     n_looks
         How often the same records may be looked at while training goes on; every look gets an equal share of the
         failure probability and of epsilon.
+    expected_trials
+        How many models are certified on average until one is kept for what its certificate says: a certificate is
+        wrong that much more often if it was picked, so each gets that much less of the failure probability.
     """
 
     confidence: float = 0.95
     metrics: Sequence[str] = METRICS
     require_tau: float | None = None
     n_looks: int = 1
+    expected_trials: float = 1.0
 
     def __post_init__(self) -> None:
         _validate.in_unit_interval(confidence=self.confidence)
@@ -58,11 +62,13 @@ class Registration:
         if self.require_tau is not None:
             _validate.in_unit_interval(require_tau=self.require_tau)
         _validate.positive_integer(n_looks=self.n_looks)
+        if not self.expected_trials >= 1:
+            raise ValueError(f"expected_trials must be at least 1, got {self.expected_trials!r}.")
 
     @property
     def failure_probability(self) -> float:
-        """Failure probability of one look."""
-        return (1 - self.confidence) / self.n_looks
+        """Failure probability of one look in one trial."""
+        return (1 - self.confidence) / self.n_looks / self.expected_trials
 
     def levels(self) -> dict[str, float]:
         """Failure probability of each kind of rate at one look."""

@@ -10,6 +10,7 @@ from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
 from fairdp.cli.data import data
+from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import with_flags
 from fairdp.cli.methods import methods
@@ -18,6 +19,7 @@ from fairdp.cli.predict import evaluate, predict
 from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
 from fairdp.cli.schema import schema
+from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
 DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
@@ -35,10 +37,12 @@ def fairdp() -> None:
 for command in (
     schema,
     fit,
+    tune,
     predict,
     evaluate,
     certify,
     verify,
+    export,
     plan,
     methods,
     data,
@@ -52,6 +56,12 @@ for command in (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
+    how = os.environ.get("_FAIRDP_COMPLETE")
+    if how:
+        # The shell asks what could follow; click's own `main`, which would answer, is not used here.
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(fairdp, {}, "fairdp", "_FAIRDP_COMPLETE", how))
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))

@@ -1,42 +1,19 @@
 """`fairdp compare`: methods beside each other, on the same records and at the same budgets."""
 
 import os
-import re
 import shlex
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import make_folder, names, numbers, output_options, table_options
 
 if TYPE_CHECKING:
     from fairdp.sweeps.populations import Population
-
-
-def _grid(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Read ``weight_bound=.25,.5`` as a parameter with its values, ``hidden=[32],[16,16]`` as one with lists."""
-    grid: dict[str, list[Any]] = {}
-    for text in values:
-        name, equals, rest = text.partition("=")
-        if not equals or not rest.strip():
-            raise click.BadParameter(f"{text!r} is not a parameter with values, such as weight_bound=.25,.5,1.")
-        parts = re.findall(r"[^,\[\]]*\[[^\]]*\]|[^,]+", rest)
-        grid.setdefault(name.strip().replace("-", "_"), []).extend(_value(part.strip()) for part in parts)
-    return grid
-
-
-def _value(text: str) -> Any:
-    """A whole number, a number, a list, a truth value, None, or else a word."""
-    if text.startswith("["):
-        return tuple(_value(part.strip()) for part in text.strip("[]").split(",") if part.strip())
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
 
 
 @click.command(
@@ -63,7 +40,7 @@ Examples:
 @click.option(
     "--grid",
     multiple=True,
-    callback=_grid,
+    callback=read_grid,
     help="A parameter with values, such as weight_bound=.25,.5 or hidden=[32],[16,16]; several --grid are combined.",
 )
 @click.option(

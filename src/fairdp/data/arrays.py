@@ -7,13 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from fairdp import _validate
 from fairdp.data.grouped import GroupedData
 from fairdp.labels import binary_codes
 from fairdp.sensitive import groups_of
 
 
 def grouped_arrays(
-    estimator: Any, X: ArrayLike, y: ArrayLike, sensitive_features: ArrayLike | None
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    sensitive_features: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
 ) -> tuple[GroupedData, NDArray[Any]]:
     """Records to fit an estimator on, and the two labels in order; the estimator notes names of features."""
     records, labels = validate_data(estimator, X, y, dtype=np.float32, allow_nd=True)
@@ -22,7 +27,31 @@ def grouped_arrays(
     if sensitive_features is None:
         # The line to name is the one that calls `fit`.
         warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=3)
-    return GroupedData(records, codes, groups, names), classes
+    shares = None if sample_weight is None else shares_of(sample_weight, len(codes), estimator.max_sample_weight)
+    if shares is not None and len(np.unique(codes[shares > 0])) < 2:
+        raise ValueError("sample_weight leaves at most one class with any weight; give both labels some.")
+    return GroupedData(records, codes, groups, names, shares), classes
+
+
+def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float) -> NDArray[np.float64]:
+    """Weights as shares of the largest that is allowed, which noise is scaled to.
+
+    >>> shares_of([1, 2], 2, 4.0)
+    array([0.25, 0.5 ])
+    """
+    _validate.finite_positive(max_sample_weight=max_sample_weight)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have shape ({n_samples},), one number for each record; got {weights.shape}."
+        )
+    outside = ~((weights >= 0) & (weights <= max_sample_weight))
+    if outside.any():
+        raise ValueError(
+            f"sample_weight must be from 0 to max_sample_weight={max_sample_weight:g}, got {weights[outside][0]:g}; "
+            "raise max_sample_weight, which noise is scaled to, or make the weights smaller."
+        )
+    return weights / max_sample_weight
 
 
 def records_of(estimator: Any, X: ArrayLike, *, shape: tuple[int, ...]) -> NDArray[np.float32]:

@@ -107,7 +107,13 @@ class TableSchema:
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); no row depends on another."""
-        return np.hstack([column.encode(_values(frame, column.name)) for column in self.columns])
+        features = np.empty((len(frame), self.n_features), dtype=np.float32)
+        stop = 0
+        for column in self.columns:
+            start, stop = stop, stop + len(column.feature_names)
+            # Into its place at once: all the parts beside the whole would take the memory twice.
+            features[:, start:stop] = column.encode(_values(frame, column.name))
+        return features
 
     def encode_labels(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """1 for the positive value and 0 for the negative one, shape (n_samples,)."""

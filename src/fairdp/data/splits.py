@@ -1,8 +1,8 @@
 """Splits into training and test rows: of public benchmarks, and of private tables."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,27 +10,90 @@ from numpy.typing import NDArray
 from fairdp import _validate
 from fairdp.data.grouped import GroupedData
 
+# Bytes of records that are copied at a time.
+_CHUNK = 2**24
+
 
 def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[GroupedData, GroupedData]:
     """Two parts of a private table, the second with this share: each record's coin is a keyed hash of itself.
 
     Adding or removing a record leaves all others on their side, which no shuffle and no stratified split does. Equal
     records are numbered, so that each has a coin of its own; removing one of them is removing the last. The split is
-    public and repeatable, and its sizes are random.
+    public and repeatable, and its sizes are random. The first part of expendable records is in their own memory.
     """
+    chosen = _chosen_by_own_coin(data, seed=seed, share=share)
+    second = data.take(np.flatnonzero(chosen))
+    if not data.expendable:
+        return data.take(np.flatnonzero(~chosen)), second
+    for values, last in zip(_arrays(data), _arrays(second), strict=True):
+        _move_to_end(values, chosen, last)
+    # Only the first part starts where the memory does: from elsewhere a matrix product may round in another way.
+    return data.take(slice(data.n_samples - second.n_samples)), second
+
+
+def _arrays(data: GroupedData) -> list[NDArray[Any]]:
+    return [values for values in (data.X, data.y, data.groups, data.weights) if values is not None]
+
+
+def _move_to_end(values: NDArray[Any], chosen: NDArray[np.bool_], last: NDArray[Any]) -> None:
+    """Let the chosen rows, which are at hand as the last ones, follow all the others."""
+    stop = 0
+    for here in _chunks(len(values), values[:1].nbytes):
+        # A copy: it goes to rows at or before its own, which may overlap them.
+        others = values[here][~chosen[here]]
+        values[stop : stop + len(others)] = others
+        stop += len(others)
+    values[stop:] = last
+
+
+def _chosen_by_own_coin(data: GroupedData, *, seed: int, share: float) -> NDArray[np.bool_]:
+    """Whose coin falls on the second part, shape (n_samples,)."""
     _validate.in_unit_interval(share=share)
-    key = seed.to_bytes(16, "little")
-    limit = int(share * 2**64)
-    chosen = np.zeros(data.n_samples, dtype=bool)
-    copies: Counter[bytes] = Counter()
-    for row in range(data.n_samples):
-        record = hashlib.blake2b(data.X[row].tobytes(), key=key, digest_size=16)
-        record.update(bytes([int(data.y[row])]) + int(data.groups[row]).to_bytes(4, "little"))
-        name = record.digest()
-        copies[name] += 1
-        coin = hashlib.blake2b(copies[name].to_bytes(8, "little"), key=name, digest_size=8)
-        chosen[row] = int.from_bytes(coin.digest(), "little") < limit
-    return data.take(np.flatnonzero(~chosen)), data.take(np.flatnonzero(chosen))
+    key, limit = seed.to_bytes(16, "little"), np.uint64(int(share * 2**64))
+    names = np.empty((data.n_samples, 2), dtype="<u8")
+    for here in _chunks(data.n_samples, data.X[:1].nbytes):
+        records = _contents(data.take(here))
+        digests = b"".join(hashlib.blake2b(record, key=key, digest_size=16).digest() for record in records)
+        names[here] = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
+    numbers, chosen = _numbers_among_equals(names), np.empty(data.n_samples, dtype=bool)
+    for here in _chunks(data.n_samples, names[:1].nbytes):
+        each = zip(_as_bytes(numbers[here, None]), _as_bytes(names[here]), strict=True)
+        coins = b"".join(hashlib.blake2b(number, key=name, digest_size=8).digest() for number, name in each)
+        chosen[here] = np.frombuffer(coins, dtype="<u8") < limit
+    return chosen
+
+
+def _contents(data: GroupedData) -> list[bytes]:
+    """All that there is to say of each record; with other weights they are not equal."""
+    codes = (data.y[:, None].astype(np.uint8), data.groups[:, None].astype("<u4"))
+    parts = [data.X.reshape(data.n_samples, -1), *codes]
+    if data.weights is not None:
+        parts.append(data.weights[:, None])
+    return _as_bytes(np.hstack([np.ascontiguousarray(part).view(np.uint8) for part in parts]))
+
+
+def _as_bytes(rows: NDArray[Any]) -> list[bytes]:
+    """The bytes of each row."""
+    rows = np.ascontiguousarray(rows)
+    return rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel().tolist()
+
+
+def _numbers_among_equals(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """1 for the first record of a name, 2 for the second, and so on, shape (n_samples,)."""
+    # Stable: equal names stay in the order of their records.
+    order, places = np.lexsort(names.T), np.arange(len(names))
+    names = names[order]
+    is_first = np.append(True, (names[1:] != names[:-1]).any(1))[: len(names)]
+    numbers = np.empty(len(names), dtype="<u8")
+    numbers[order] = 1 + places - np.maximum.accumulate(places * is_first)
+    return numbers
+
+
+def _chunks(n_rows: int, n_bytes: int) -> Iterator[slice]:
+    """All rows of so many bytes, some at a time."""
+    # Beside the bytes of a row, there are for a moment some objects that hold or hash them.
+    step = max(1, _CHUNK // (n_bytes + 200))
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def split_rows(

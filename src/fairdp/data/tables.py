@@ -58,13 +58,31 @@ def load_table(
     positive
         Label value that counts as 1.
     """
-    frame = read_table(path)
     if schema_path is None:
+        frame = read_table(path)
         schema, notes = infer_schema(frame, label, sensitive, positive)
-    else:
-        schema, notes = read_schema(schema_path), ()
-        _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)
-    return TableData(data=encode_table(frame, schema), schema=schema, notes=notes)
+        return TableData(data=encode_table(frame, schema), schema=schema, notes=notes)
+    schema = read_schema(schema_path)
+    _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)
+    return TableData(data=encode_file(path, schema), schema=schema, notes=())
+
+
+def encode_file(path: str | Path, schema: TableSchema, *, rows: int = 50_000) -> GroupedData:
+    """The rows of a file as grouped data; of the table itself at most so many rows are in memory at once."""
+    path = Path(path)
+    n_rows = _n_rows_checked(path)
+    X = np.empty((n_rows, schema.n_features), dtype=np.float32)
+    y, groups = np.empty((2, n_rows), dtype=np.int64)
+    stop = 0
+    for batch in _encoded(_batches(path, rows), schema):
+        start, stop = stop, stop + batch.n_samples
+        if stop > n_rows:
+            break
+        X[start:stop], y[start:stop], groups[start:stop] = batch.X, batch.y, batch.groups
+    if stop != n_rows:
+        # Else rows would be trained on that nobody has written, or left out.
+        raise ValueError(f"table {str(path)!r} has changed while it was read; start again.")
+    return GroupedData(X, y, groups, schema.group_names)
 
 
 def encode_table(frame: pd.DataFrame, schema: TableSchema) -> GroupedData:
@@ -121,13 +139,22 @@ def table_batches(path: str | Path, *, rows: int = 50_000) -> Iterator[pd.DataFr
     rows
         At most so many rows are in memory at once.
     """
-    _validate.positive_integer(rows=rows)
     path = Path(path)
+    _n_rows_checked(path)
+    return _batches(path, rows)
+
+
+def _batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+    _validate.positive_integer(rows=rows)
+    return _csv_batches(path, rows) if _is_csv(path) else _parquet_batches(path, rows)
+
+
+def _n_rows_checked(path: Path) -> int:
+    """Number of rows of a table that can be read."""
     if _is_csv(path):
-        _check_csv(path)
-        return _csv_batches(path, rows)
-    _opened_parquet(path).close()
-    return _parquet_batches(path, rows)
+        return _check_csv(path)
+    with _opened_parquet(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def _is_csv(path: Path) -> bool:
@@ -170,20 +197,22 @@ def _common_type(kinds: set[str]) -> str:
     return "boolean" if kinds <= {"boolean", "missing"} else "str"
 
 
-def _check_csv(path: Path) -> None:
-    """Every line has the fields of the header: pandas would fill short lines with missing values."""
+def _check_csv(path: Path) -> int:
+    """Number of rows; every line has the fields of the header: pandas would fill short ones with missing values."""
     with path.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, skipinitialspace=True, strict=True)
         try:
             header = next((row for row in reader if row), [])
             _check_header(path, header)
-            if not _count_rows(path, reader, len(header)):
-                raise ValueError(f"table {str(path)!r} has no rows.")
+            n_rows = _count_rows(path, reader, len(header))
         except csv.Error as error:
             raise ValueError(f"table {str(path)!r}: line {reader.line_num} is broken ({error}).") from None
         except UnicodeDecodeError:
             line = _first_broken_line(path)
             raise ValueError(f"table {str(path)!r} is not UTF-8 at line {line}; save it as UTF-8.") from None
+    if not n_rows:
+        raise ValueError(f"table {str(path)!r} has no rows.")
+    return n_rows
 
 
 def _count_rows(path: Path, reader: "_csv.Reader", n_fields: int) -> int:

@@ -92,7 +92,7 @@ def _limits(report: ModelReport) -> tuple[Item, ...]:
 def _mechanism(report: ModelReport) -> str:
     if not report.private:
         return "None: no noise was added."
-    if report.pure:
+    if report.privacy.noise_allocation == "laplace":
         return "Laplace noise on the coefficients of the loss, once (functional mechanism)."
     return "Poisson sampling, clipped gradients, Gaussian noise."
 
@@ -100,6 +100,8 @@ def _mechanism(report: ModelReport) -> str:
 def _accounting(report: ModelReport) -> str:
     if not report.private:
         return "There is nothing to account for."
+    if report.privacy.selection is not None:
+        return "Renyi divergences, of one trial and of the choice between trials; recomputed by the checks."
     if report.pure:
         return "One release whose pure epsilon follows from its noise; recomputed by the checks."
     return "Privacy loss distributions, with the moments accountant beside them; recomputed by the checks."

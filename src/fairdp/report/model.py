@@ -15,7 +15,7 @@ from fairdp.certify.record import estimated_metrics
 from fairdp.methods import METHODS, Method
 from fairdp.privacy import PrivacySpent
 from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
-from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, worst_of
+from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
 from fairdp.verification import FILES, verify_folder
 from fairdp.verification.check import Check
 
@@ -79,7 +79,7 @@ class ModelReport:
     @property
     def pure(self) -> bool:
         """Whether the guarantee holds with delta zero."""
-        return self.privacy.noise_allocation == "laplace"
+        return self.privacy.noise_allocation == "laplace" and self.privacy.selection is None
 
     @property
     def method_name(self) -> str:
@@ -142,14 +142,19 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
 
 def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -> list[Exposure]:
     """Records that were trained on, held out for the certificate, or counted for a later one: each is one of these."""
-    curves = [curve_of(mechanism) for mechanism in dict.fromkeys(privacy.mechanisms.values())]
-    trained = [curve for curve in curves if curve is not None]
-    if len(trained) < len(curves):
-        return []
-    found = [_exposure("trained on", privacy.epsilon, trained)]
-    if privacy.certify_epsilons:
-        spent = max(privacy.certify_epsilons.values()) + privacy.counts_epsilon
-        found.append(_exposure("held out", spent, [pure_curve(spent)]))
+    chosen = privacy.selection
+    if chosen is not None:
+        # Held out or trained on: the choice between the trials is accounted for both at once.
+        found = [_exposure("in any trial", privacy.epsilon, [selected_curve(chosen, name) for name in chosen.by_group])]
+    else:
+        curves = [curve_of(mechanism) for mechanism in dict.fromkeys(privacy.mechanisms.values())]
+        trained = [curve for curve in curves if curve is not None]
+        if len(trained) < len(curves):
+            return []
+        found = [_exposure("trained on", privacy.epsilon, trained)]
+        if privacy.certify_epsilons:
+            spent = max(privacy.certify_epsilons.values()) + privacy.counts_epsilon
+            found.append(_exposure("held out", spent, [pure_curve(spent)]))
     if isinstance(certificate, Certificate) and certificate.about.get("records") == FRESH:
         spent = certificate.epsilon + certificate.about["sizes_epsilon"]
         found.append(_exposure("of the later certificate", spent, [pure_curve(spent)]))

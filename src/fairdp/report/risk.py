@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairdp import _validate
 from fairdp.accounting import LaplaceRelease, Mechanism, SampledGaussian, grid_width
+from fairdp.selection import Selection
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +67,15 @@ def curve_of(mechanism: Mechanism) -> PrivacyCurve | None:
     if isinstance(mechanism, LaplaceRelease):
         return pure_curve(1 / mechanism.noise_multiplier + mechanism.counts_epsilon)
     return _sampled_gaussian_curve(mechanism)
+
+
+def selected_curve(selection: Selection, group: str) -> PrivacyCurve:
+    """The curve of a choice between trials, for a record of a group, from its Rényi divergences."""
+    deltas = np.logspace(-2, math.log10(_LAST_DELTA), 60)
+    epsilons = np.array([selection.epsilon(group, float(delta)) for delta in deltas])
+    # From any pair to ε = 0 (Kairouz, Oh, Viswanath, 2015, Remark A.1).
+    advantages = (np.expm1(epsilons) + 2 * deltas) / (np.exp(epsilons) + 1)
+    return PrivacyCurve(np.append(0.0, epsilons), np.append(advantages.min(), deltas))
 
 
 def worst_of(curves: Iterable[PrivacyCurve], false_positive_rates: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """`fairdp fit`: from files to a trained, certified and measured model."""
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fairdp.settings import RunSettings
 from fairdp.tasks.measuring import measure, warnings_of
 from fairdp.tasks.progress import progress_bar
 from fairdp.tasks.records import Records, Source, load_records
+from fairdp.tuning import tune
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,16 @@ class FitTask:
     resume: bool
     out: Path | None
     private_metrics: bool = False
+    search: "Search | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Settings that are chosen out of several, and paid for."""
+
+    grid: dict[str, list[Any]]
+    within_gap: float
+    expected_trials: float | None
 
 
 def run_fit(task: FitTask) -> dict[str, Any]:
@@ -49,7 +61,7 @@ def run_fit(task: FitTask) -> dict[str, Any]:
     reason = settings.reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
         raise ValueError(f"--private-metrics come from the certificate's counts, but there is none, because {reason}.")
-    register = _train(estimator, records, task)
+    estimator, register = _train(estimator, records, task)
     measured = _measured(estimator, records, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, register, task.out, task.checkpoint)
     return {
@@ -60,9 +72,25 @@ def run_fit(task: FitTask) -> dict[str, Any]:
         "certificate": certificate_record(estimator.certificate_),
         "notes": estimator.notes_,
         "warnings": [*records.warnings, *warnings_of(estimator, measured["metrics"]), *saved],
-        "seconds": {**estimator.seconds_, "total": time.perf_counter() - start},
+        "seconds": {**estimator.seconds_, "total": _total(estimator, start, task)},
         "out": None if task.out is None else str(task.out),
         "statement": estimator.privacy_statement(),
+        **({} if task.search is None else {"tuned": _chosen(estimator, task.search)}),
+    }
+
+
+def _total(estimator: FairDPClassifier, start: float, task: FitTask) -> float:
+    """Seconds of it all; of a search only those of the best trial, because all would tell how many there were."""
+    return time.perf_counter() - start if task.search is None else math.fsum(estimator.seconds_.values())
+
+
+def _chosen(estimator: FairDPClassifier, search: Search) -> dict[str, Any]:
+    """What may be shown of a search: which settings won, not how many were tried or what the others reached."""
+    selection = estimator.privacy_.selection
+    return {
+        "chosen": {name: getattr(estimator, name) for name in search.grid},
+        "expected_trials": None if selection is None else selection.expected_trials,
+        "epsilon_of_one_trial": estimator.epsilon,
     }
 
 
@@ -73,26 +101,33 @@ def _check_serves(method: str, source: Source) -> None:
         raise ValueError(f"method={method!r} takes tables only, and {source.dataset} has images; use method='dpsgd'.")
 
 
-def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> Register:
-    """Fit the estimator; returns the register of the records that were used."""
+def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tuple[FairDPClassifier, Register]:
+    """The fitted estimator, or the best of several, and the register of the records that were used."""
     register = Register.new()
 
     def note(train: GroupedData, held_out: GroupedData) -> None:
         nonlocal register
-        if task.out is not None:
+        # Trials of a search share their parts.
+        if task.out is not None and not register.uses:
             for name, part in ((TRAINING, train), ("certificate 1", held_out)):
                 register = register.with_use(name, fingerprints(part, register.key))
 
-    with progress_bar("training") as observe:
-        estimator.fit_grouped(
-            records.train,
-            progress=Progress(observe=observe, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume),
-            public_assumptions=records.public_assumptions,
-            feature_schema=None if records.schema is None else records.schema.to_dict(),
-        )
+    with progress_bar("training" if task.search is None else "trials") as observe:
+        options: dict[str, Any] = {
+            "progress": Progress(observe=observe, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume),
+            "public_assumptions": records.public_assumptions,
+            "feature_schema": None if records.schema is None else records.schema.to_dict(),
+        }
+        if task.search is None:
+            # Of a table, once it is split, only the parts are needed; named data sets may be there for reading only.
+            estimator.fit_grouped(replace(records.train, expendable=task.source.table is not None), **options)
+        else:
+            own = task.search
+            gap, trials = own.within_gap, own.expected_trials
+            estimator = tune(estimator, own.grid, records.train, max_gap=gap, expected_trials=trials, **options)
     if records.schema is not None:
         estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
-    return register
+    return estimator, register
 
 
 def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> dict[str, Any]:

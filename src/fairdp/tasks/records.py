@@ -52,6 +52,7 @@ def load_records(source: Source) -> Records:
     if source.label is None or not source.sensitive:
         missing = "--label" if source.label is None else "--sensitive"
         raise ValueError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
+    _validate.in_unit_interval(test_fraction=source.test_fraction)
     table = load_table(
         path,
         label=source.label,
@@ -59,8 +60,9 @@ def load_records(source: Source) -> Records:
         schema_path=source.schema,
         positive=source.positive,
     )
-    _validate.in_unit_interval(test_fraction=source.test_fraction)
-    train, test = split_by_own_coin(table.data, seed=0, share=source.test_fraction)
+    # Nobody else holds the table as a whole.
+    whole = replace(table.data, expendable=True)
+    train, test = split_by_own_coin(whole, seed=0, share=source.test_fraction)
     assumed = () if table.schema.declared else (READ_FROM_TABLE,)
     return Records(
         name=path.name,

@@ -14,7 +14,7 @@ from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
 from fairdp.estimators import FairDPClassifier
 from fairdp.files import json_bytes, write_file
-from fairdp.metrics import confidence_intervals
+from fairdp.intervals import confidence_intervals
 from fairdp.tasks.measuring import measure, warnings_of
 
 

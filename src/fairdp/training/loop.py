@@ -75,10 +75,16 @@ class Trainer:
     @torch.no_grad()
     def step(self) -> None:
         """One release and what follows from it; refused when the planned releases are used up."""
-        state, recipe = self.state, self.plan.recipe
+        n_members = self.plan.recipe.n_members if self.state.step == self.plan.n_steps - 1 else 1
+        self._update(self.release(n_members), n_members)
+        self.end_step()
+
+    @torch.no_grad()
+    def release(self, n_members: int = 1) -> Tensor:
+        """The noisy gradient of one step, flat; whatever is made from it costs no more privacy."""
+        state = self.state
         if state.step >= self.plan.n_steps:
             raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps are taken; plan for more beforehand.")
-        n_members = recipe.n_members if state.step == self.plan.n_steps - 1 else 1
         batch = torch.from_numpy(self.sampler.draw(state.sampling_rng))
         with self._own_coins(), self._noisy_params():
             bounded = self._released(batch, n_members)
@@ -88,11 +94,20 @@ class Trainer:
         if self.companion is not None and self.companion.n_further:
             self.companion.follow(noisy[-self.companion.n_further :], state.memory)
             noisy = noisy[: -self.companion.n_further]
-        self._update(noisy, n_members)
-        project_to_ball(state.model.heads, recipe.weight_bound)
-        state.step += 1
-        if recipe.averaging:
+        return noisy
+
+    @torch.no_grad()
+    def end_step(self) -> None:
+        """What follows an update: the bound on the head, the count of the steps, the average."""
+        project_to_ball(self.state.model.heads, self.plan.recipe.weight_bound)
+        self.state.step += 1
+        if self.plan.recipe.averaging:
             self._average()
+
+    def deploy(self) -> None:
+        """Put the average of the iterates, where there is one, in place of the last."""
+        if self.plan.recipe.averaging:
+            self.state.model.params.copy_(self.state.memory["average"])
 
     def _released(self, batch: Tensor, n_members: int) -> BoundedSum:
         """The gradient; the companion learns its statistics before it, on the way to it, or after."""
@@ -159,7 +174,7 @@ class Trainer:
         params, average = self.state.model.params, self.state.memory["average"]
         average.lerp_(params, 1 - self.plan.recipe.averaging)
         if self.state.step == self.plan.n_steps:
-            params.copy_(average)
+            self.deploy()
 
     @contextmanager
     def _noisy_params(self) -> Iterator[None]:

@@ -42,7 +42,11 @@ class BatchSums:
         self.X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
         self.y = torch.tensor(data.y, dtype=torch.float32)
         self.groups = torch.from_numpy(data.groups)
-        self.weights = torch.from_numpy(recipe.record_weights[data.groups]).to(torch.float32)
+        weights = recipe.record_weights[data.groups]
+        if data.weights is not None:
+            # At most one each: no record can do more than it is accounted for.
+            weights = weights * data.weights
+        self.weights = torch.from_numpy(weights).to(torch.float32)
         self.backprop: Backprop
         self.is_embedded = (
             not model.n_extractor_params

@@ -36,7 +36,7 @@ def certificate_checks(contents: Record, model: Record, privacy: Record, certifi
     """Everything about a certificate that claims something."""
     yield _certificate_epsilon(model, privacy, certificate)
     yield _records(model, privacy, certificate)
-    yield _registration(model, certificate)
+    yield _registration(model, privacy, certificate)
     yield _levels(certificate)
     yield from _taus(contents, certificate)
 
@@ -97,7 +97,7 @@ def _expected_sizes(model: Record, privacy: Record) -> list[float]:
     return [share * math.fsum(cells[cell] for cell in cells_of(model, group)) for group in model["groups"]]
 
 
-def _registration(model: Record, certificate: Record) -> Check:
+def _registration(model: Record, privacy: Record, certificate: Record) -> Check:
     """That a certificate on held-out records claims what was fixed before training, no more and no less."""
     chosen, rule = model["parameters"], model["predictor"]
     wrong = [] if certificate["metrics"] == [m for m in _RATES if m in certificate["metrics"]] else ["order of metrics"]
@@ -118,6 +118,7 @@ def _registration(model: Record, certificate: Record) -> Check:
             "metrics": [metric for metric in _RATES if metric in metrics],
             "require_tau": chosen["require_tau"],
             "n_looks": chosen["n_looks"],
+            "expected_trials": privacy["selection"]["expected_trials"] if privacy["selection"] else 1.0,
         }
         wrong += [name for name, value in fixed.items() if certificate[name] != value]
         dilution = certificate["dilution"]
@@ -139,7 +140,7 @@ def _is_planned(model: Record) -> bool:
 
 def _levels(certificate: Record) -> Check:
     """That the events which may fail have, together, the failure probability that the confidence leaves."""
-    allowed = (1 - certificate["confidence"]) / certificate["n_looks"]
+    allowed = (1 - certificate["confidence"]) / certificate["n_looks"] / certificate["expected_trials"]
     levels = [event["failure_probability"] for event in certificate["events"].values()]
     # In a sequence, and for equalized odds alone, only one event can make a claim wrong.
     alone = certificate["require_tau"] is not None or certificate["metrics"] == ["equalized_odds"]

@@ -8,7 +8,8 @@ from fairdp.accounting import RELATION, epsilon_spent, joint_multiplier, mechani
 from fairdp.defaults import train_config
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE, plan_run
-from fairdp.privacy import privacy_spent
+from fairdp.privacy import PrivacySpent, privacy_spent, trial_spends
+from fairdp.selection import Selection
 from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same, settings_of
 
 
@@ -23,14 +24,18 @@ def privacy_checks(model: Record, privacy: Record) -> Iterator[Check]:
 def _epsilon(privacy: Record) -> Check:
     """Epsilon of each group from what was recorded of the mechanism, and the total from those."""
     wrong, delta = [], privacy["delta"]
+    selection = Selection.from_dict(privacy["selection"]) if privacy["selection"] else None
     for group, recorded in privacy["epsilon_by_group"].items():
         mechanism = mechanism_from(privacy["mechanisms"][group])
-        spent = epsilon_spent(mechanism, delta)
+        spent = epsilon_spent(mechanism, delta) if selection is None else selection.epsilon(group, delta)
         if not equal(recorded, spent):
             wrong.append(f"{group}: recorded {recorded}, computed {spent:.6g}")
     largest = max((number(value) for value in privacy["epsilon_by_group"].values()), default=math.inf)
     if not equal(privacy["epsilon"], largest):
         wrong.append(f"total: recorded {privacy['epsilon']}, computed {largest:.6g}")
+    if selection is not None:
+        own = trial_spends(PrivacySpent.from_dict(dict(privacy)))
+        wrong += [f"{group}: no such trial" for group, spend in own.items() if spend not in selection.by_group[group]]
     if privacy["relation"] != RELATION:
         wrong.append(f"relation {privacy['relation']!r}")
     found = "; ".join(wrong) if wrong else f"recomputed from the recorded mechanism: {largest:.6g} at delta {delta!r}"
@@ -65,10 +70,11 @@ def _summary(privacy: Record) -> Check:
         "sample_rate": max(mechanism["sample_rate"] for mechanism in mechanisms),
         "noise_multiplier": min(mechanism["noise_multiplier"] for mechanism in mechanisms),
         "counts_epsilon": max(m["counts_epsilon"] for m in mechanisms) - privacy["histogram_epsilon"],
-        "epsilon_rdp": max(
-            epsilon_spent(mechanism_from(mechanism), privacy["delta"], accountant="rdp") for mechanism in mechanisms
-        ),
     }
+    if not privacy["selection"]:
+        computed["epsilon_rdp"] = max(
+            epsilon_spent(mechanism_from(mechanism), privacy["delta"], accountant="rdp") for mechanism in mechanisms
+        )
     wrong = [name for name, value in computed.items() if not equal(privacy[name], value)]
     found = (
         f"{', '.join(wrong)} is not that of the mechanisms." if wrong else "its figures are those of the mechanisms."
@@ -94,6 +100,7 @@ def _planned(model: Record, privacy: Record) -> Check:
         public_assumptions=tuple(privacy["public_assumptions"]),
         certify_fraction=settings.certification.fraction if certifies else 0.0,
         histogram_epsilon=settings.histogram_epsilon,
+        selection=Selection.from_dict(privacy["selection"]) if privacy["selection"] else None,
     )
     planned = json.loads(json_bytes(again.to_dict()))
     wrong = [name for name in planned if not same(privacy[name], planned[name])]

@@ -1,0 +1,101 @@
+"""Write docs/cli.md from the commands themselves: `python docs/cli_reference.py`."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from fairdp.cli import fairdp
+
+PAGE = Path(__file__).with_name("cli.md")
+# Said once for all commands.
+SHARED = ("seed", "as_json", "help")
+
+OPENING = """# The command line
+
+<!-- Made by `python docs/cli_reference.py`; change the help texts in src/fairdp/cli/ instead. -->
+
+`fairdp COMMAND --help` says the same as this page. Every command also has
+
+| option | meaning |
+|---|---|
+{shared}
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | done, but a guarantee that was asked for was missed: `--require-tau`, or a check of `verify` |
+| 2 | bad input; one line on stderr says what to change ([all messages](errors.md)) |
+| 3 | a mistake of ours; please report it |
+| 130 | interrupted; no file is left half-written |
+
+| variable | meaning |
+|---|---|
+| `FAIRDP_DATA` | folder in which named data sets are looked for first |
+| `FAIRDP_DEBUG` | if set, errors are shown with a traceback |
+
+**Completion.** Commands and options complete with the Tab key after one line in the shell's start file:
+`eval "$(_FAIRDP_COMPLETE=bash_source fairdp)"` in `~/.bashrc`, the same with `zsh_source` in `~/.zshrc`, and
+`_FAIRDP_COMPLETE=fish_source fairdp | source` in `~/.config/fish/config.fish`.
+
+| command | what it does |
+|---|---|
+{commands}
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    found = list(_leaves(fairdp, "fairdp"))
+    shared = [option for option in found[0][1].params if option.name in ("seed", "as_json")]
+    rows = [f"| [`{path}`](#{path.replace(' ', '-')}) | {_paragraphs(command)[0]} |" for path, command in found]
+    opening = OPENING.format(shared="\n".join(_rows(found[0][1], shared)), commands="\n".join(rows))
+    return opening + "".join(_section(path, command) for path, command in found)
+
+
+def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Commands that do something, in the order of the program."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name, own in command.commands.items():
+        yield from _leaves(own, f"{path} {name}")
+
+
+def _section(path: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=path)
+    usage = " ".join([path, *command.collect_usage_pieces(context)])
+    own = [option for option in command.params if isinstance(option, click.Option) and option.name not in SHARED]
+    options = ["| option | meaning |", "|---|---|", *_rows(command, own), ""] if own else []
+    examples = _examples(command)
+    parts = [f"\n## {path}\n", "```", usage, "```\n", *(f"{text}\n" for text in _paragraphs(command)), *options]
+    return "\n".join([*parts, "```", *examples, "```"]) + "\n"
+
+
+def _rows(command: click.Command, options: list[click.Option]) -> list[str]:
+    context = click.Context(command)
+    records = (option.get_help_record(context) for option in options)
+    return [f"| `{_cell(name)}` | {_prose(_cell(text))} |" for name, text in filter(None, records)]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", r"\|").split())
+
+
+def _prose(text: str) -> str:
+    """One paragraph in one line, with options as code."""
+    return re.sub(r"(?<![\w`-])(--[a-z-]+)", r"`\1`", " ".join(text.split()))
+
+
+def _paragraphs(command: click.Command) -> list[str]:
+    return [_prose(text) for text in (command.help or "").split("\n\n")]
+
+
+def _examples(command: click.Command) -> list[str]:
+    lines = (command.epilog or "").splitlines()
+    return [line.strip() for line in lines if re.match(r"\s+fairdp ", line)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

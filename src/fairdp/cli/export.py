@@ -1,0 +1,23 @@
+"""`fairdp export`: a saved model as one ONNX file."""
+
+from pathlib import Path
+
+import click
+
+from fairdp.cli.options import output_options
+
+
+@click.command(epilog="\b\nExample:\n  fairdp export model/ --out model.onnx\n")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="ONNX file to write, ending in .onnx.")
+@output_options
+def export(folder: Path, out: Path, as_json: bool, seed: int | None) -> None:
+    """Write the saved model in FOLDER as an ONNX file: score, probability and decision of encoded records.
+
+    Its metadata hold the hash of the certificate, to compare with SHA256SUMS in FOLDER. A model that decides by group
+    or by a coin is refused: its decisions do not follow from the features alone. Needs pip install 'fairdp[onnx]'.
+    """
+    from fairdp.export import export_saved
+    from fairdp.reporting import print_pairs
+
+    print_pairs(export_saved(folder, out), as_json=as_json)

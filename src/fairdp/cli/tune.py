@@ -1,0 +1,104 @@
+"""`fairdp tune`: settings chosen on private records, with the choice in epsilon."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairdp.cli.grid import read_grid
+from fairdp.cli.interruption import saying_what_is_kept
+from fairdp.cli.options import (
+    certificate_options,
+    exit_unless_met,
+    output_options,
+    table_options,
+    target_options,
+    training_options,
+)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fairdp tune --dataset adult --grid learning_rate=1,7 --grid max_gap=.02,.05 --within-gap .05 --out model/
+  fairdp tune loans.csv --schema loans.yaml --epsilon 2 --grid clip_norm=.5,1,2 --out model/
+"""
+)
+@click.argument("table", required=False, type=click.Path(path_type=Path))
+@click.option("--dataset", help="A named data set instead of TABLE; see `fairdp data list`.")
+@click.option(
+    "--grid",
+    multiple=True,
+    required=True,
+    callback=read_grid,
+    help="A parameter with the values to try, such as learning_rate=1,7; several --grid are combined.",
+)
+@click.option(
+    "--within-gap",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    show_default=True,
+    help="Gap, of --parity, that the most accurate model must keep; 1 asks for accuracy alone.",
+)
+@click.option(
+    "--trials",
+    "expected_trials",
+    type=float,
+    help="Trials on average, above 1.  [default: twice the combinations, at least 4]",
+)
+@table_options
+@training_options
+@target_options
+@certificate_options
+@click.option("--private-metrics", is_flag=True, help="Report only metrics that may be published.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the trained model.")
+@output_options
+def tune(
+    table: Path | None,
+    dataset: str | None,
+    grid: dict[str, list[Any]],
+    within_gap: float,
+    expected_trials: float | None,
+    label: str | None,
+    positive: str | None,
+    sensitive: tuple[str, ...] | None,
+    schema: Path | None,
+    test_fraction: float,
+    private_metrics: bool,
+    out: Path | None,
+    as_json: bool,
+    seed: int | None,
+    **parameters: Any,
+) -> None:
+    """Train a random number of models, keep the best, and state an epsilon that covers the whole search.
+
+    Each trial has a random combination of the grid and about half of --epsilon, however many combinations there are.
+    The best is chosen by noisy counts; nothing else of the search is shown, because it is not paid for.
+    """
+    with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=parameters["method"]):
+        from fairdp.reporting import print_fit
+        from fairdp.tasks.fit import FitTask, Search, run_fit
+        from fairdp.tasks.records import Source
+
+        source = Source(
+            table=table,
+            dataset=dataset,
+            label=label,
+            positive=positive,
+            sensitive=sensitive or (),
+            schema=schema,
+            test_fraction=test_fraction,
+        )
+        chosen = {name: value for name, value in parameters.items() if value is not None}
+        task = FitTask(
+            source=source,
+            parameters={**chosen, "random_state": seed},
+            checkpoint=None,
+            resume=False,
+            out=out,
+            private_metrics=private_metrics,
+            search=Search(grid=grid, within_gap=within_gap, expected_trials=expected_trials),
+        )
+        report = run_fit(task)
+    print_fit(report, as_json=as_json)
+    exit_unless_met(report["certificate"], required=parameters["require_tau"])

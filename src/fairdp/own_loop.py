@@ -1,0 +1,181 @@
+"""Private gradients for people with their own training loop and optimiser."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import nn
+
+from fairdp import fitting
+from fairdp.accounting import SampledGaussian, epsilon_spent
+from fairdp.data.grouped import GroupedData
+from fairdp.estimators import FairDPClassifier
+from fairdp.labels import binary_codes
+from fairdp.methods import METHODS
+from fairdp.runs import PreparedRun, finish_run, prepare_run
+from fairdp.sensitive import groups_of
+from fairdp.settings import RunSettings
+from fairdp.training.loop import Trainer, TrainingState
+from fairdp.training.update import FlatOptimizer
+
+Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
+
+
+def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "PrivateLoop":
+    """Prepare a module for training by an own loop, with the privacy and the certificate of the estimator.
+
+    Sampling, clipping, noise and accounting stay with `PrivateLoop.backward`; what is done with the noisy gradient is
+    the caller's, and costs no more privacy.
+
+    Parameters
+    ----------
+    module
+        Maps records (n_records, *shape) to embeddings and keeps records apart, as ``module`` of `FairDPClassifier`; a
+        linear head is added. It is trained in place, and its start must not come from private records.
+    data
+        Records: `GroupedData`, or a tuple (X, y, sensitive_features).
+    parameters
+        Of `FairDPClassifier`: ``epsilon``, ``delta``, ``method``, ``n_steps``, ``sample_rate``, ``clip_norm``, ….
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, sex = rng.normal(size=(2000, 3)), rng.choice(["f", "m"], size=2000)
+    >>> private = make_private_fair(nn.Linear(3, 8), (X, X[:, 0] > 0, sex), epsilon=2.0, n_steps=50, random_state=0)
+    >>> optimizer = torch.optim.AdamW(private.parameters(), lr=0.01)
+    >>> for _ in range(private.n_steps):
+    ...     private.backward()
+    ...     optimizer.step()
+    >>> model = private.finish()
+    >>> bool(model.privacy_.epsilon <= 2.0)
+    True
+    """
+    estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=partial(_itself, module))
+    settings = RunSettings.of(**estimator.get_params(deep=False))
+    _check(settings)
+    records, classes = _records(data)
+    return PrivateLoop(estimator, prepare_run(settings, records, fitting.Progress()), classes)
+
+
+# The ensemble of the paper's last step is an update of its own, which an own optimiser does not make.
+_ONE_HEAD = {"n_members": 1}
+
+
+class PrivateLoop:
+    """One run: `backward` as often as planned, an update of the caller's after each, then `finish`.
+
+    Attributes
+    ----------
+    n_steps
+        Releases that are planned and accounted for; one more is refused.
+    """
+
+    def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any) -> None:
+        self._estimator, self._prepared, self._classes = estimator, prepared, classes
+        self._started, self._pending, self._finished = time.perf_counter(), False, False
+        looks = prepared.looks
+        generators = looks.generators
+        state = TrainingState(looks.model, FlatOptimizer("sgd", 0.0), generators.sampling, generators.noise)
+        self._trainer = Trainer(state, looks.parts.train, prepared.plan, prepared.config)
+        self.n_steps = prepared.plan.n_steps
+        self._head = nn.Parameter(looks.model.heads[0], requires_grad=False)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Everything that is trained: the module's parameters and the head; for an optimiser."""
+        return (own for _, own in self._named())
+
+    def backward(self) -> None:
+        """One private step: sample every group, clip, add noise, and set ``.grad`` of all parameters."""
+        self._check_open()
+        self._end_step()
+        noisy = self._trainer.release()
+        for (name, own), place in zip(self._named(), self._places(), strict=True):
+            if not torch.isfinite(own).all():
+                raise ValueError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
+            own.grad = noisy[place].view_as(own).clone()
+        self._pending = True
+
+    @property
+    def epsilon_spent(self) -> float:
+        """ε of the steps so far, over all groups; at the end at most the budget."""
+        taken = self._trainer.state.step + self._pending
+        mechanisms = {own for own in self._prepared.plan.mechanisms if isinstance(own, SampledGaussian)}
+        delta = self._prepared.plan.budget.delta
+        return max(epsilon_spent(replace(own, n_steps=taken), delta) for own in mechanisms) if taken else 0.0
+
+    def finish(self) -> FairDPClassifier:
+        """Certify the model as it is now, after all steps or fewer; the record states what was planned for.
+
+        Returns
+        -------
+        A fitted estimator, which predicts, evaluates, and can be saved, verified and reported.
+        """
+        self._check_open()
+        self._end_step()
+        state = self._trainer.state
+        if state.step < self.n_steps:
+            self._trainer.deploy()
+        if self._model.has_changed_itself():
+            raise ValueError(
+                "the module changed its own buffers in training, so it remembers private records; use none."
+            )
+        self._finished = True
+        estimator = self._estimator.adopt(finish_run(self._prepared, {}, started=self._started))
+        estimator.classes_ = self._classes
+        return estimator
+
+    @property
+    def _model(self) -> Any:
+        return self._prepared.looks.model
+
+    def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
+        yield from ((name, own) for name, own in self._model.extractor.named_parameters() if name in self._model.slices)
+        yield "head", self._head
+
+    def _places(self) -> Iterator[slice]:
+        """Where each parameter's gradient is in the flat one."""
+        yield from self._model.slices.values()
+        yield slice(self._model.n_extractor_params, None)
+
+    def _end_step(self) -> None:
+        """The update that the caller has made since: bound the head, and average."""
+        if self._pending:
+            self._trainer.end_step()
+            self._pending = False
+
+    def _check_open(self) -> None:
+        if self._finished:
+            raise ValueError("this run is finished; call make_private_fair for another, which spends anew.")
+
+
+def _itself(module: nn.Module) -> nn.Module:
+    """A builder that can be pickled, for a module that is built already."""
+    return module
+
+
+def _check(settings: RunSettings) -> None:
+    method = METHODS[settings.method]
+    if not method.is_one_run or method.tables_only or settings.certification.registration.n_looks > 1:
+        raise ValueError(
+            f"method={settings.method!r} is not trained by single steps, or n_looks is above 1; use method='dpsgd', "
+            "'fairdp' or 'fairdp_parity' with n_looks=1."
+        )
+    if settings.training["n_members"] != 1:
+        n_members = settings.training["n_members"]
+        raise ValueError(
+            f"n_members must be 1 in an own loop, got {n_members!r}: more are made by a last step of ours."
+        )
+
+
+def _records(data: Records) -> tuple[GroupedData, Any]:
+    if isinstance(data, GroupedData):
+        return data, np.array([0, 1])
+    X, y, sensitive_features = data
+    classes, codes = binary_codes(np.asarray(y))
+    groups, names = groups_of(sensitive_features, len(codes))
+    return GroupedData(np.asarray(X, dtype=np.float32), codes, groups, names), classes

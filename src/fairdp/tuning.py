@@ -1,0 +1,159 @@
+"""Settings chosen on private records, and paid for: the best of a random number of trials."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fairdp import fitting
+from fairdp.certify.certificate import Certificate
+from fairdp.certify.record import estimated_metrics
+from fairdp.data.grouped import GroupedData
+from fairdp.estimators import FairDPClassifier
+from fairdp.methods import METHODS
+from fairdp.parts import Parts, hold_out
+from fairdp.privacy import trial_spends
+from fairdp.runs import Trial, account
+from fairdp.selection import Selection, draw_trials, largest_within, merged
+from fairdp.settings import RunSettings
+
+Candidate = dict[str, Any]
+_SPLIT_KEY_BYTES = 16
+# Decided for the whole search, or without meaning for one trial.
+_FIXED = ("epsilon", "delta", "random_state", "module", "confidence", "group_sizes", "certify_fraction", "n_looks")
+
+
+def tune(
+    estimator: FairDPClassifier,
+    grid: Mapping[str, Sequence[Any]],
+    data: GroupedData,
+    *,
+    max_gap: float = 1.0,
+    expected_trials: float | None = None,
+    observe: Callable[[Candidate], None] = lambda candidate: None,
+    **options: Any,
+) -> FairDPClassifier:
+    """The best of a random number of trials, each of a random combination of settings; ε covers the whole search.
+
+    A trial is trained, and counts its decisions about held-out records with noise, as every fit does. By these counts
+    the best is kept: the most accurate one whose gap is at most ``max_gap``, or else the smallest gap. The number of
+    trials is random, and nothing but the best may be shown: that is why they do not add up (Papernot and Steinke,
+    2022). Each trial has a little less than half of ε, whatever the number of combinations.
+
+    Parameters
+    ----------
+    estimator
+        What all trials have in common; its ``epsilon`` and ``delta`` are those of the search.
+    grid
+        Parameters with the values to try, in all combinations.
+    data
+        Records to train on and to hold out.
+    max_gap
+        Gap, of the estimator's ``parity``, above which a trial loses against any that is within.
+    expected_trials
+        Trials on average; None: twice the number of combinations, at least four.
+    observe
+        Told of each trial before it begins; for the data holder's eyes.
+    options
+        For `FairDPClassifier.fit_grouped`.
+
+    Returns
+    -------
+    The fitted model of the best trial; ``privacy_.epsilon`` is that of the search.
+    """
+    candidates = combinations(estimator, grid)
+    expected = float(max(4, 2 * len(candidates)) if expected_trials is None else expected_trials)
+    rng = np.random.default_rng(fitting.seed_of(estimator.random_state))
+    seeded = estimator.random_state is not None
+    split_key = rng.bytes(_SPLIT_KEY_BYTES) if seeded else secrets.token_bytes(_SPLIT_KEY_BYTES)
+    epsilon, trial = _planned(estimator, candidates, data, split_key, expected, seeded=seeded)
+    best, best_score = None, -np.inf
+    # First how many, then which: neither depends on the records or on what a trial finds.
+    for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
+        observe(candidates[index])
+        model = _with(estimator, candidates[index], epsilon)
+        model.random_state = int.from_bytes(rng.bytes(16), "little") if seeded else None
+        model.fit_grouped(data, trial=trial, **options)
+        score = _score(model, max_gap)
+        if best is None or score > best_score:
+            best, best_score = model, score
+    assert best is not None
+    return best
+
+
+def combinations(estimator: FairDPClassifier, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
+    """All combinations of a grid's values; refused if a name is no parameter, or nothing is left to choose."""
+    free = sorted(set(estimator.get_params(deep=False)) - set(_FIXED))
+    for name, values in grid.items():
+        if name not in free:
+            raise ValueError(f"grid names {name!r}, which cannot be tuned; such are {', '.join(free)}.")
+        if isinstance(values, str) or not len(values):
+            raise ValueError(f"grid needs a list of values for {name}, got {values!r}.")
+    found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    if len(found) < 2:
+        raise ValueError("grid leaves nothing to choose: give a parameter two values, or fit without tuning.")
+    return found
+
+
+def _planned(
+    estimator: FairDPClassifier,
+    candidates: list[Candidate],
+    data: GroupedData,
+    split_key: bytes,
+    expected: float,
+    *,
+    seeded: bool,
+) -> tuple[float, Trial]:
+    """ε of one trial, with which no candidate lets the whole search spend more than its budget."""
+    budget = RunSettings.of(**estimator.get_params(deep=False)).budget
+    parts = [_parts(_with(estimator, own, budget.epsilon), data, split_key) for own in candidates]
+    shape = data.X.shape[1:]
+
+    def selection(epsilon: float) -> Selection:
+        spends = []
+        for own, its in zip(candidates, parts, strict=True):
+            settings = RunSettings.of(**_with(estimator, own, epsilon).get_params(deep=False))
+            spends.append(trial_spends(account(settings, its, shape, seeded=seeded)[2]))
+        return Selection(expected_trials=expected, by_group=merged(spends))
+
+    def spent(epsilon: float) -> float:
+        chosen = selection(epsilon)
+        return max(chosen.epsilon(group, budget.delta) for group in chosen.by_group)
+
+    # A record that is held out pays twice what one trial counts it with.
+    epsilon = largest_within(spent, budget.epsilon, start=budget.epsilon / 2)
+    return epsilon, Trial(split_key=split_key, expected_trials=expected, selection=selection(epsilon))
+
+
+def _parts(estimator: FairDPClassifier, data: GroupedData, split_key: bytes) -> Parts:
+    """The parts of every trial with these settings; refused where no counts would come of them."""
+    settings = RunSettings.of(**estimator.get_params(deep=False))
+    if not METHODS[settings.method].private:
+        raise ValueError(
+            f"method={settings.method!r} is not private, so there is nothing to pay for; use another search."
+        )
+    reason = settings.reason_for_no_certificate(data.n_groups)
+    if reason:
+        raise ValueError(
+            f"trials are compared by the counts of their certificates, but there is none, because {reason}."
+        )
+    if settings.group_sizes == "private":
+        raise ValueError("group_sizes='private' would be counted anew in every trial; tune with public group sizes.")
+    return hold_out(settings, data, fitting.Generators.of(0), None, split_key=split_key)
+
+
+def _with(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> FairDPClassifier:
+    changed: FairDPClassifier = clone(estimator).set_params(**candidate, epsilon=epsilon)
+    return changed
+
+
+def _score(model: FairDPClassifier, max_gap: float) -> float:
+    """Accuracy within the gap, else below any accuracy; from released counts alone."""
+    assert isinstance(model.certificate_, Certificate)
+    found = estimated_metrics(model.certificate_)
+    gap = found[f"{model.parity}_difference"]
+    excess = (1.0 if np.isnan(gap) else gap) - max_gap
+    return float(found["accuracy"]) if excess <= 0 else -excess

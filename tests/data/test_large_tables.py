@@ -1,0 +1,119 @@
+"""A model from a file that is read in batches, to the last bit that of the same rows in memory as a whole."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+
+from cli_cases import SCHEMA, people
+from fairdp.data import splits, tables
+from fairdp.data.schema import read_schema
+from fairdp.data.splits import split_by_own_coin
+from fairdp.estimators import FairDPClassifier
+from fairdp.register import read_register
+from fairdp.tasks import records
+from fairdp.tasks.fit import FitTask, run_fit
+from fairdp.tasks.records import Source
+
+SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def source(request, tmp_path) -> Source:
+    """Two hundred people, some of them equal, and their schema."""
+    frame = people(200).round({"age": -1})
+    path = tmp_path / f"people.{request.param}"
+    frame.to_csv(path, index=False) if request.param == "csv" else frame.to_parquet(path)
+    (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    return Source(
+        table=path,
+        dataset=None,
+        label=None,
+        positive=None,
+        sensitive=(),
+        schema=tmp_path / "schema.yaml",
+        test_fraction=0.2,
+    )
+
+
+def fitted_from_file(source: Source, out) -> FairDPClassifier:
+    run_fit(FitTask(source=source, parameters=SETTINGS, checkpoint=None, resume=False, out=out))
+    return FairDPClassifier.load(out)
+
+
+def fitted_from_memory(source: Source) -> FairDPClassifier:
+    """The whole frame, the whole matrix, and parts that are copies."""
+    schema = read_schema(source.schema)
+    whole = tables.encode_table(tables.read_table(source.table), schema)
+    train, _ = split_by_own_coin(whole, seed=0, share=source.test_fraction)
+    return FairDPClassifier(**SETTINGS).fit_grouped(train, feature_schema=schema.to_dict())
+
+
+def in_small_parts(monkeypatch, rows: int) -> None:
+    """Read so many rows, and move and hash one record, at a time."""
+    monkeypatch.setattr(tables, "encode_file", functools.partial(tables.encode_file, rows=rows))
+    monkeypatch.setattr(splits, "_CHUNK", 1)
+
+
+def assert_same_model(one: FairDPClassifier, other: FairDPClassifier) -> None:
+    np.testing.assert_array_equal(one.score_model_.params.numpy(), other.score_model_.params.numpy(), strict=True)
+    assert one.certificate_.counts == other.certificate_.counts
+    assert one.privacy_.to_dict() == other.privacy_.to_dict()
+
+
+@pytest.mark.parametrize("rows", [7, 50_000])
+def test_a_model_from_batches_is_the_model_from_the_whole(source, tmp_path, monkeypatch, rows):
+    expected = fitted_from_memory(source)
+    in_small_parts(monkeypatch, rows)
+    assert_same_model(fitted_from_file(source, tmp_path / "model"), expected)
+
+
+def with_other_order(encode: Callable) -> Callable:
+    """The first ten records backwards."""
+    order = np.arange(200)
+    order[:10] = order[9::-1]
+
+    def encoded(path, schema):
+        return encode(path, schema).take(order)
+
+    return encoded
+
+
+def with_another_part(data, *, seed, share):
+    """Parts of the same records, some of which change sides."""
+    return split_by_own_coin(data, seed=seed + 1, share=share)
+
+
+def test_that_check_notices_another_order_and_another_split(source, tmp_path, monkeypatch):
+    expected = fitted_from_memory(source)
+    for module, name, broken in (
+        (tables, "encode_file", with_other_order(tables.encode_file)),
+        (records, "split_by_own_coin", with_another_part),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, broken)
+            model = fitted_from_file(source, tmp_path / name)
+        with pytest.raises(AssertionError):
+            assert_same_model(model, expected)
+
+
+def test_every_row_is_used_once(source, tmp_path, monkeypatch):
+    in_small_parts(monkeypatch, 7)
+    report = run_fit(FitTask(source=source, parameters=SETTINGS, checkpoint=None, resume=False, out=tmp_path / "model"))
+    assert report["n_train"] + report["n_certify"] + report["n_test"] == 200
+    used = read_register(tmp_path / "model.register").uses
+    assert [len(each) for each in used.values()] == [report["n_train"], report["n_certify"]]
+
+
+def test_records_that_others_hold_stay_as_they_are(source):
+    """What `load_records` returns may be trained on again, as comparisons do; only `fairdp fit` lets it go."""
+    loaded = records.load_records(source)
+    assert not loaded.train.expendable
+    before = loaded.train.X.copy()
+    FairDPClassifier(**SETTINGS).fit_grouped(loaded.train)
+    np.testing.assert_array_equal(loaded.train.X, before)
+    FairDPClassifier(**SETTINGS).fit_grouped(replace(loaded.train, expendable=True))
+    assert (before != loaded.train.X).any()

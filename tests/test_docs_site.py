@@ -1,0 +1,121 @@
+"""The site: it builds without a warning, its tutorials run and print what they say, its generated pages are current."""
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairdp import METHODS
+from fairdp.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+TUTORIALS = ("quickstart", "tutorial-engineer", "tutorial-researcher")
+FENCES = re.compile(r"^```(python|sh|text)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+
+
+def printed(run: Callable[[], object]) -> str:
+    """What a piece of the page prints; warnings are for people here, not for pytest."""
+    stdout = io.StringIO()
+    with contextlib.redirect_stdout(stdout), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run()
+    return stdout.getvalue()
+
+
+def run_line(line: str) -> str:
+    """One line of a shell block; ours in this process, because starting it anew would load torch again."""
+    command, _, target = line.split("  #")[0].partition(" > ")
+    if not command.startswith("fairdp "):
+        return subprocess.run(["bash", "-ec", line], capture_output=True, text=True, check=True).stdout
+
+    def ours() -> None:
+        with pytest.raises(SystemExit) as stop:
+            main(shlex.split(command)[1:])
+        assert stop.value.code == 0, line
+
+    found = printed(ours)
+    if target:
+        Path(target.strip()).write_text(found)
+    return found
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines without layout and with every number as one sign: figures may differ between machines, words not."""
+    masked = re.sub(r"\d+(?:\.\d+)?(?:e-?\d+)?", "#", text)
+    return [" ".join(line.split()) for line in masked.splitlines()]
+
+
+def not_printed(shown: str, output: str) -> list[str]:
+    """Lines that a page shows and that did not come out."""
+    return [line for line in lines_of(shown) if line != "…" and line not in lines_of(output)]
+
+
+def test_other_words_are_noticed_and_other_figures_are_not() -> None:
+    assert not_printed("…\ngap at most 0.0583", "ok\n  gap   at most 0.0927") == []
+    assert not_printed("gap at least 0.0583", "ok\n  gap   at most 0.0927") == ["gap at least #"]
+
+
+@pytest.fixture
+def known_methods() -> Iterator[None]:
+    """Methods that a page adds are gone after it."""
+    known = set(METHODS)
+    yield
+    for name in set(METHODS) - known:
+        del METHODS[name]
+
+
+@pytest.mark.usefixtures("known_methods")
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_page_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    names: dict[str, object] = {"__name__": "page"}
+    output = ""
+    for language, block in FENCES.findall((DOCS / f"{name}.md").read_text()):
+        if language == "python":
+            code = compile(block, f"{name}.md", "exec")
+            output = printed(lambda code=code: exec(code, names))
+        elif language == "sh":
+            commands = [line for line in block.replace("\\\n", "").splitlines() if line and not line.startswith("#")]
+            output = "".join(run_line(line) for line in commands)
+        else:
+            assert not_printed(block, output) == [], output
+
+
+def test_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html"]
+    built = subprocess.run(
+        [*command, "-d", tmp_path / "trees", DOCS, tmp_path / "site"], capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("methods/*.md")]
+    missing = [
+        page.name for page in pages if not (tmp_path / "site" / page.relative_to(DOCS)).with_suffix(".html").is_file()
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("script", "target"), [("cli_reference", "cli"), ("error_messages", "errors")])
+def test_generated_page_is_current(script: str, target: str) -> None:
+    made = runpy.run_path(str(DOCS / f"{script}.py"))["page"]()
+    assert (DOCS / f"{target}.md").read_text() == made, f"run: python docs/{script}.py"
+
+
+def test_every_method_has_a_page() -> None:
+    assert {page.stem for page in (DOCS / "methods").glob("*.md")} == set(METHODS)
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    import fairdp
+
+    text = (DOCS / "api.md").read_text()
+    assert [name for name in fairdp.__all__ if f":: fairdp.{name}" not in text] == []

@@ -1,0 +1,60 @@
+"""Every command in the README is run as it stands, on a table like the one it speaks of."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairdp import cli, defaults
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+FENCED = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+BLOCKS = [block for language, block in FENCED if not language and "fairdp " in block]
+
+
+def loans(n_rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    income = rng.gamma(4, 10, n_rows).round(2)
+    default = np.where(income + 10 * rng.normal(size=n_rows) < 30, "yes", "no")
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], n_rows),
+            "region": rng.choice(["north", "south"], n_rows),
+            "income": income,
+            "purpose": rng.choice(["car", "house", "other"], n_rows),
+            "default": default,
+        }
+    )
+
+
+def commands(block: str) -> list[list[str]]:
+    return [shlex.split(line, comments=True) for line in block.splitlines() if line.startswith("fairdp ")]
+
+
+def test_the_readme_shows_commands():
+    assert sum(len(commands(block)) for block in BLOCKS) >= 15
+
+
+@pytest.mark.needs_data("adult")
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[1])
+def test_commands_of_the_readme_run(block, tmp_path, monkeypatch, capsys):
+    for name, seed in (("loans", 0), ("new", 1), ("labelled", 2), ("fresh", 3)):
+        loans(3000, seed).to_csv(tmp_path / f"{name}.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    # Far fewer steps: what is tested is that every line is a command that works on what the lines before it left.
+    monkeypatch.setattr(defaults, "default_n_steps", lambda own, sample_rate: 20)
+    for _, *words in commands(block):
+        redirected = words[words.index(">") + 1] if ">" in words else None
+        arguments = words[: words.index(">")] if redirected else words
+        # In this process, where the steps are few.
+        arguments += ["--workers", "1"] if arguments[0] == "compare" else []
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        printed = capsys.readouterr()
+        assert ended.value.code == 0, (words, printed.err)
+        if redirected:
+            Path(redirected).write_text(printed.out)

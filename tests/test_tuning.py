@@ -1,0 +1,157 @@
+"""Tuning that is paid for: one epsilon for the whole search, one winner, and a certificate that survives the choice."""
+
+import math
+
+import numpy as np
+import pytest
+
+from estimator_cases import people
+from fairdp import FairDPClassifier, GroupedData, tune, tuning
+from fairdp.data.synthetic import synthetic_population
+from fairdp.privacy import trial_spends
+from fairdp.verification import verify_folder
+
+GRID = {"learning_rate": [0.05, 0.5], "n_steps": [20, 40]}
+
+
+def data() -> GroupedData:
+    X, y, sex = people()
+    return GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
+
+
+def prototype(**changes) -> FairDPClassifier:
+    chosen = {"method": "dpsgd", "epsilon": 2.0, "sample_rate": 0.2, "n_steps": 20, "random_state": 0, **changes}
+    return FairDPClassifier(**chosen)
+
+
+def test_the_search_spends_its_budget_and_no_more():
+    seen = []
+    model = tune(prototype(), GRID, data(), observe=seen.append)
+    assert 1.9 <= model.privacy_.epsilon <= 2.0
+    assert all(own in tuning.combinations(prototype(), GRID) for own in seen)
+    assert {name: getattr(model, name) for name in GRID} in seen
+    # Every candidate is accounted for, whichever won.
+    chosen = model.privacy_.selection
+    assert {own.mechanism.n_steps for own in chosen.by_group["f"]} == {20, 40}
+    assert all(spend in chosen.by_group[group] for group, spend in trial_spends(model.privacy_).items())
+    assert model.epsilon <= 1.0
+
+
+def test_candidates_that_spend_differently_all_count():
+    model = tune(prototype(), {"sample_rate": [0.05, 0.5]}, data())
+    alone = model.privacy_.selection
+    rates = {own.mechanism.sample_rate for own in alone.by_group["f"]}
+    assert rates == {0.05, 0.5}
+    assert model.privacy_.epsilon == max(alone.epsilon(group, 1e-5) for group in ("f", "m"))
+
+
+@pytest.mark.parametrize("method", ["fairdp_parity", "dp_is_sgd", "fairfm", "dp_postprocess", "dpsgd_smooth"])
+def test_every_kind_of_method_is_tuned_saved_and_verified(method, tmp_path):
+    grid = {"certify_metrics": [("demographic_parity",), None]} if method == "fairfm" else {"clip_norm": [0.5, 1.0]}
+    model = tune(prototype(method=method, sample_rate=0.5), grid, data())
+    assert model.privacy_.epsilon <= 2.0
+    model.save(tmp_path / "model")
+    checks = verify_folder(tmp_path / "model")
+    assert [check.name for check in checks if not check.passed] == []
+    again = FairDPClassifier.load(tmp_path / "model")
+    assert again.privacy_ == model.privacy_
+    assert "best of a random number of trials" in again.privacy_statement()
+    assert "(2, 1e-05)" in again.privacy_statement() or "(1.9" in again.privacy_statement()
+
+
+def test_the_best_is_kept_by_its_released_counts(monkeypatch):
+    scores = []
+
+    def noted(model, max_gap):
+        scores.append((original(model, max_gap), model))
+        return scores[-1][0]
+
+    original = tuning._score
+    monkeypatch.setattr(tuning, "_score", noted)
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 5)
+    model = tune(prototype(), GRID, data(), max_gap=0.3)
+    assert len(scores) == 5
+    assert len({score for score, _ in scores}) > 1
+    assert model is max(scores, key=lambda own: own[0])[1]
+    # Trials share their split and nothing else.
+    assert len({own.n_certify_ for _, own in scores}) == 1
+    assert len({own.decision_function(people()[0])[0] for _, own in scores}) == 5
+
+
+def test_a_gap_above_the_limit_loses_against_any_below(monkeypatch):
+    model = tune(prototype(), GRID, data())
+    monkeypatch.setattr(
+        tuning, "estimated_metrics", lambda certificate: {"accuracy": 0.9, "demographic_parity_difference": 0.2}
+    )
+    assert tuning._score(model, 0.2) == 0.9
+    assert tuning._score(model, 0.15) == pytest.approx(-0.05)
+    monkeypatch.setattr(
+        tuning, "estimated_metrics", lambda certificate: {"accuracy": 0.9, "demographic_parity_difference": math.nan}
+    )
+    assert tuning._score(model, 0.5) == -0.5
+
+
+def test_the_certificate_gives_each_trial_its_share_of_the_failure_probability():
+    model = tune(prototype(), GRID, data(), expected_trials=5.0)
+    registration = model.certificate_.registration
+    assert registration.expected_trials == 5.0
+    assert registration.failure_probability == pytest.approx(0.05 / 5)
+    plain = prototype(**{name: getattr(model, name) for name in GRID}).fit_grouped(data())
+    assert plain.certificate_.registration.failure_probability == pytest.approx(0.05)
+    assert "the one that was kept" in model.certificate_statement()
+
+
+@pytest.mark.slow
+def test_a_winner_is_certified_wrongly_no_more_often_than_promised(monkeypatch):
+    """Ten coin-flipping trials on records without any gap, the smallest estimate kept: 60 runs notice a rate of .25."""
+    from fairdp.metrics import decision_counts, fairness_metrics
+    from statistical import assert_rate_at_most
+
+    population, wrong, n_runs = synthetic_population(bias=1.0), 0, 60
+    big = population.sample(20_000, np.random.default_rng(99))
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 4)
+    monkeypatch.setattr(
+        tuning, "_score", lambda model, max_gap: -model.certificate_.to_dict()["demographic_parity"]["tau"]
+    )
+    for seed in range(n_runs):
+        records = population.sample(600, np.random.default_rng(seed))
+        model = tune(
+            prototype(random_state=seed, n_steps=5, epsilon=8.0),
+            {"learning_rate": [0.1, 1.0]},
+            records,
+            expected_trials=4.0,
+        )
+        decided = model.predict(big.X)
+        gap = fairness_metrics(decision_counts(big.y, decided, big.groups, 2))["demographic_parity_difference"]
+        wrong += gap > model.certificate_.to_dict()["demographic_parity"]["tau"] + 0.01
+    assert_rate_at_most(wrong, n_runs, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "grid", "message"),
+    [
+        ({}, {"epsilon": [1, 2]}, "grid names 'epsilon', which cannot be tuned"),
+        ({}, {"learning_rat": [1, 2]}, "grid names 'learning_rat', which cannot be tuned"),
+        ({}, {"learning_rate": [0.1]}, "grid leaves nothing to choose"),
+        ({}, {}, "grid leaves nothing to choose"),
+        ({}, {"method": "dpsgd"}, "grid needs a list of values for method, got 'dpsgd'"),
+        ({"certify_fraction": 0.0}, GRID, "compared by the counts of their certificates, but there is none"),
+        ({"epsilon": math.inf}, GRID, "epsilon=inf asks for no noise"),
+        ({"method": "clean"}, GRID, "method='clean' is not private"),
+        ({"group_sizes": "private"}, GRID, "tune with public group sizes"),
+        ({}, {"max_gap": [0.1, 0.2]}, "max_gap=0.1 is a target, which method='dpsgd' does not take"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_in_one_line(changes, grid, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        tune(prototype(**changes), grid, data())
+    assert "\n" not in str(refusal.value)
+
+
+def test_without_a_seed_trials_take_noise_from_the_operating_system(monkeypatch):
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 2)
+    first, second = (tune(prototype(random_state=None), GRID, data()) for _ in range(2))
+    assert not first.privacy_.noise_seeded
+    assert first.certificate_.counts != second.certificate_.counts
+    seeded = [tune(prototype(), GRID, data()).certificate_.counts for _ in range(2)]
+    assert seeded[0] == seeded[1]
