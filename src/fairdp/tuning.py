@@ -109,14 +109,22 @@ def _planned(
 ) -> tuple[float, Trial]:
     """ε of one trial, with which no candidate lets the whole search spend more than its budget."""
     budget = RunSettings.of(**estimator.get_params(deep=False)).budget
-    parts = [_parts(_with(estimator, own, budget.epsilon), data, split_key) for own in candidates]
+    parts: dict[str, Parts] = {}
+    for own in candidates:
+        settings = _settings(estimator, own, budget.epsilon)
+        _check(settings, data)
+        # All candidates hold out the same records; only finer groups make other parts of them.
+        if settings.training["grouping"] not in parts:
+            held_out = hold_out(settings, data, fitting.Generators.of(0), None, split_key=split_key)
+            parts[settings.training["grouping"]] = held_out
     shape = data.X.shape[1:]
 
     def selection(epsilon: float) -> Selection:
         spends = []
-        for own, its in zip(candidates, parts, strict=True):
-            settings = RunSettings.of(**_with(estimator, own, epsilon).get_params(deep=False))
-            spends.append(trial_spends(account(settings, its, shape, seeded=seeded)[2]))
+        for own in candidates:
+            settings = _settings(estimator, own, epsilon)
+            accounted = account(settings, parts[settings.training["grouping"]], shape, seeded=seeded)
+            spends.append(trial_spends(accounted[2]))
         return Selection(expected_trials=expected, by_group=merged(spends))
 
     def spent(epsilon: float) -> float:
@@ -128,9 +136,8 @@ def _planned(
     return epsilon, Trial(split_key=split_key, expected_trials=expected, selection=selection(epsilon))
 
 
-def _parts(estimator: FairDPClassifier, data: GroupedData, split_key: bytes) -> Parts:
-    """The parts of every trial with these settings; refused where no counts would come of them."""
-    settings = RunSettings.of(**estimator.get_params(deep=False))
+def _check(settings: RunSettings, data: GroupedData) -> None:
+    """Refuse trials that spend nothing, and those that would leave no counts to compare them by."""
     if not METHODS[settings.method].private:
         raise ValueError(
             f"method={settings.method!r} is not private, so there is nothing to pay for; use another search."
@@ -142,7 +149,10 @@ def _parts(estimator: FairDPClassifier, data: GroupedData, split_key: bytes) -> 
         )
     if settings.group_sizes == "private":
         raise ValueError("group_sizes='private' would be counted anew in every trial; tune with public group sizes.")
-    return hold_out(settings, data, fitting.Generators.of(0), None, split_key=split_key)
+
+
+def _settings(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> RunSettings:
+    return RunSettings.of(**_with(estimator, candidate, epsilon).get_params(deep=False))
 
 
 def _with(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> FairDPClassifier:

@@ -12,6 +12,7 @@ from fairdp.cli.options import (
     numbers,
     output_options,
     table_options,
+    taken_source,
     target_options,
     training_options,
     whole_numbers,
@@ -83,13 +84,6 @@ Examples:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the trained model.")
 @output_options
 def fit(
-    table: Path | None,
-    dataset: str | None,
-    label: str | None,
-    positive: str | None,
-    sensitive: tuple[str, ...] | None,
-    schema: Path | None,
-    test_fraction: float,
     checkpoint: Path | None,
     resume: bool,
     out: Path | None,
@@ -106,17 +100,8 @@ def fit(
     with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
         from fairdp.reporting import print_fit
         from fairdp.tasks.fit import FitTask, run_fit
-        from fairdp.tasks.records import Source
 
-        source = Source(
-            table=table,
-            dataset=dataset,
-            label=label,
-            positive=positive,
-            sensitive=sensitive or (),
-            schema=schema,
-            test_fraction=test_fraction,
-        )
+        source = taken_source(parameters)
         chosen = {name: value for name, value in parameters.items() if value is not None}
         if hidden:
             chosen["hidden"] = hidden

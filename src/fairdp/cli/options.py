@@ -3,13 +3,16 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairdp.cli.flags import with_flags
 from fairdp.config import DEFAULT_METHOD
 from fairdp.rounding import bound_above
+
+if TYPE_CHECKING:
+    from fairdp.tasks.records import Source
 
 Command = Callable[..., Any]
 
@@ -46,6 +49,15 @@ def table_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def taken_source(parameters: dict[str, Any]) -> "Source":
+    """Where the records of a command come from, taken out of its options."""
+    from fairdp.tasks.records import Source
+
+    names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction")
+    own = {name: parameters.pop(name) for name in names_of_options}
+    return Source(**{**own, "sensitive": own["sensitive"] or ()})
 
 
 def training_options(command: Command) -> Command:

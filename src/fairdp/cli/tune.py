@@ -12,6 +12,7 @@ from fairdp.cli.options import (
     exit_unless_met,
     output_options,
     table_options,
+    taken_source,
     target_options,
     training_options,
 )
@@ -54,16 +55,9 @@ Examples:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the trained model.")
 @output_options
 def tune(
-    table: Path | None,
-    dataset: str | None,
     grid: dict[str, list[Any]],
     within_gap: float,
     expected_trials: float | None,
-    label: str | None,
-    positive: str | None,
-    sensitive: tuple[str, ...] | None,
-    schema: Path | None,
-    test_fraction: float,
     private_metrics: bool,
     out: Path | None,
     as_json: bool,
@@ -78,17 +72,8 @@ def tune(
     with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=parameters["method"]):
         from fairdp.reporting import print_fit
         from fairdp.tasks.fit import FitTask, Search, run_fit
-        from fairdp.tasks.records import Source
 
-        source = Source(
-            table=table,
-            dataset=dataset,
-            label=label,
-            positive=positive,
-            sensitive=sensitive or (),
-            schema=schema,
-            test_fraction=test_fraction,
-        )
+        source = taken_source(parameters)
         chosen = {name: value for name, value in parameters.items() if value is not None}
         task = FitTask(
             source=source,
