@@ -14,6 +14,10 @@ _POSITIVE = [np.mean([norm.cdf(0.8 * y - 0.4 + shift) for y in (0, 1)]) for shif
 TRUTH = {
     "demographic_parity_difference": _POSITIVE[0] - _POSITIVE[1],
     "positive_rate": np.mean(_POSITIVE),
+    "equalized_odds_difference": norm.cdf(0.4 + 0.6) - norm.cdf(0.4)
+    if norm.cdf(0.4 + 0.6) - norm.cdf(0.4) > norm.cdf(-0.4 + 0.6) - norm.cdf(-0.4)
+    else norm.cdf(-0.4 + 0.6) - norm.cdf(-0.4),
+    "demographic_parity_ratio": _POSITIVE[1] / _POSITIVE[0],
     "accuracy": np.mean([[norm.cdf(0.4 + s), 1 - norm.cdf(-0.4 + s)] for s in (0.6, 0.0)]),
     "equal_opportunity_difference": norm.cdf(0.4 + 0.6) - norm.cdf(0.4),
     # Differences of scores of the two labels: N(.8 ± .6 or 0, 2), the shift by chance in either, both or none.
@@ -79,3 +83,20 @@ def test_intervals_of_equal_groups_contain_a_gap_of_zero():
         intervals = confidence_intervals(y, rng.normal(size=400), groups, 2, confidence=0.95, rng=rng, n_draws=400)
         misses += intervals["demographic_parity_difference"][0] > 0
     assert_rate_at_most(misses, trials, 0.05)
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 12, 30])
+def test_no_gap_of_equal_groups_is_missed_more_often_than_stated(n_groups):
+    """All rates are equal, so that every pair may seem to differ; 200 runs notice a true rate of .16 against .05."""
+    rng, trials = np.random.default_rng(1), 200
+    names = ("demographic_parity_difference", "equal_opportunity_difference", "equalized_odds_difference")
+    missed = dict.fromkeys((*names, "demographic_parity_ratio"), 0)
+    for _ in range(trials):
+        groups, y = np.arange(60 * n_groups) % n_groups, rng.integers(2, size=60 * n_groups)
+        scores = rng.normal(size=60 * n_groups)
+        found = confidence_intervals(y, scores, groups, n_groups, confidence=0.95, rng=rng, n_draws=400)
+        for name in names:
+            missed[name] += found[name][0] > 0
+        missed["demographic_parity_ratio"] += found["demographic_parity_ratio"][1] < 1
+    for count in missed.values():
+        assert_rate_at_most(count, trials, 0.06)

@@ -169,3 +169,75 @@ def test_parameters_that_blew_up_are_named():
         next(iter(private.parameters())).fill_(np.nan)
     with pytest.raises(ValueError, match=r"parameter '0.weight' is not finite any more"):
         private.backward()
+
+
+def test_an_error_never_makes_a_release_free():
+    """A loop that catches errors and goes on would else see as many noisy gradients as it likes."""
+    private = make_private_fair(network(), people(), **SETTINGS)
+    seen = set()
+    with torch.no_grad():
+        list(private.parameters())[1].fill_(-np.inf)
+    for _ in range(100):
+        with pytest.raises(ValueError, match="not finite any more"):
+            private.backward()
+        seen |= {own.grad for own in private.parameters() if own.grad is not None}
+    assert not seen
+
+
+def test_a_release_that_fails_half_way_is_counted(monkeypatch):
+    private = make_private_fair(network(), people(), **SETTINGS)
+    monkeypatch.setattr(private._trainer, "release", lambda: 1 / 0)
+    for _ in range(20):
+        with pytest.raises(ZeroDivisionError):
+            private.backward()
+    with pytest.raises(PrivacyBudgetExceeded):
+        private.backward()
+    assert private.epsilon_spent == pytest.approx(2.0, rel=0.01)
+
+
+@pytest.mark.parametrize("replace", [lambda own: own.data - own.grad, lambda own: own.data.double()])
+def test_parameters_that_were_replaced_are_refused(replace):
+    """Else the certificate would be about another model than the one that is saved."""
+    private = make_private_fair(network(), people(), **SETTINGS)
+    private.backward()
+    own = next(iter(private.parameters()))
+    own.data = replace(own)
+    for call in (private.backward, private.finish):
+        with pytest.raises(ValueError, match=r"parameter '0.weight' was replaced; change it in place"):
+            call()
+
+
+def test_a_module_is_prepared_once():
+    module = network()
+    make_private_fair(module, people(), **SETTINGS)
+    with pytest.raises(ValueError, match="this module was prepared before"):
+        make_private_fair(module, people(), **SETTINGS)
+
+
+def test_what_the_caller_does_after_the_end_does_not_change_the_model():
+    X = people()[0]
+    private = trained(n_steps=3)
+    model = private.finish()
+    before = model.decision_function(X)
+    with torch.no_grad():
+        for own in private.parameters():
+            own.add_(1.0)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+def test_a_module_that_remembers_records_is_refused_at_the_end():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 4)
+            self.register_buffer("seen", torch.zeros(1))
+
+        def forward(self, records):
+            return self.layer(records)
+
+    module = Counting()
+    private = make_private_fair(module, people(), **SETTINGS)
+    private.backward()
+    module.seen.add_(1)
+    with pytest.raises(ValueError, match="changed its own buffers"):
+        private.finish()

@@ -1,15 +1,22 @@
 """Tuning that is paid for: one epsilon for the whole search, one winner, and a certificate that survives the choice."""
 
+import hashlib
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from estimator_cases import people
 from fairdp import FairDPClassifier, GroupedData, tune, tuning
+from fairdp.artifacts import SUMS
 from fairdp.data.synthetic import synthetic_population
+from fairdp.fitting import Progress
+from fairdp.metrics import decision_counts, fairness_metrics
 from fairdp.privacy import trial_spends
 from fairdp.verification import verify_folder
+from statistical import assert_rate_at_most
 
 GRID = {"learning_rate": [0.05, 0.5], "n_steps": [20, 40]}
 
@@ -104,9 +111,6 @@ def test_the_certificate_gives_each_trial_its_share_of_the_failure_probability()
 @pytest.mark.slow
 def test_a_winner_is_certified_wrongly_no_more_often_than_promised(monkeypatch):
     """Ten coin-flipping trials on records without any gap, the smallest estimate kept: 60 runs notice a rate of .25."""
-    from fairdp.metrics import decision_counts, fairness_metrics
-    from statistical import assert_rate_at_most
-
     population, wrong, n_runs = synthetic_population(bias=1.0), 0, 60
     big = population.sample(20_000, np.random.default_rng(99))
     monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 4)
@@ -155,3 +159,72 @@ def test_without_a_seed_trials_take_noise_from_the_operating_system(monkeypatch)
     assert first.certificate_.counts != second.certificate_.counts
     seeded = [tune(prototype(), GRID, data()).certificate_.counts for _ in range(2)]
     assert seeded[0] == seeded[1]
+
+
+def test_a_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="would join trials that must not know of each other"):
+        tune(prototype(), GRID, data(), progress=Progress(checkpoint=tmp_path / "run"))
+
+
+def test_counts_without_anybody_are_the_last_of_all(monkeypatch):
+    model = tune(prototype(), GRID, data())
+    nothing = {"accuracy": math.nan, "demographic_parity_difference": 0.0}
+    monkeypatch.setattr(tuning, "estimated_metrics", lambda certificate: nothing)
+    assert tuning._score(model, 1.0) == -math.inf
+
+
+def test_what_a_trial_would_refuse_is_refused_before_the_first(monkeypatch):
+    seen = []
+    weighted = replace(data(), weights=np.ones(600))
+    with pytest.raises(ValueError, match="method='fairfm' takes no sample_weight"):
+        tune(prototype(), {"method": ["dpsgd", "fairfm"]}, weighted, observe=seen.append)
+    assert seen == []
+
+
+def test_trials_are_drawn_with_the_mean_that_is_accounted_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: asked.append(expected) or 1)
+    for trials, expected in ((None, 8.0), (3.0, 3.0)):
+        model = tune(prototype(), GRID, data(), expected_trials=trials)
+        assert asked[-1] == model.privacy_.selection.expected_trials == expected
+
+
+def test_groups_by_label_pay_for_being_held_out_too():
+    estimator = prototype(method="dp_is_sgd", grouping="attribute_and_label", sample_rate=0.5)
+    model = tune(estimator, {"clip_norm": [0.5, 1.0]}, data())
+    held_out = max(model.privacy_.certify_epsilons.values())
+    for trials in model.privacy_.selection.by_group.values():
+        assert all(own.held_out_epsilon > 0 for own in trials)
+    assert model.privacy_.epsilon >= 2 * held_out * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("forgery", ["fewer trials", "candidate left out", "no such trial", "lower epsilon"])
+def test_a_forged_search_is_noticed(tmp_path, forgery):
+    tune(prototype(), GRID, data()).save(tmp_path / "model")
+    record = json.loads((tmp_path / "model" / "privacy.json").read_text())
+    if forgery == "fewer trials":
+        record["selection"]["expected_trials"] = 1.5
+    if forgery == "candidate left out":
+        for trials in record["selection"]["by_group"].values():
+            del trials[0]
+    if forgery == "no such trial":
+        for trials in record["selection"]["by_group"].values():
+            for own in trials:
+                own["mechanism"]["noise_multiplier"] *= 2
+    if forgery == "lower epsilon":
+        record["epsilon"] /= 2
+    changed = json.dumps(record).encode()
+    (tmp_path / "model" / "privacy.json").write_bytes(changed)
+    lines = (tmp_path / "model" / SUMS).read_text().splitlines()
+    kept = [line for line in lines if not line.endswith("privacy.json")]
+    sums = [*kept, f"{hashlib.sha256(changed).hexdigest()}  privacy.json"]
+    (tmp_path / "model" / SUMS).write_text("\n".join(sums) + "\n")
+    failed = {check.name for check in verify_folder(tmp_path / "model") if not check.passed}
+    # The hash in the certificate notices any change; something else must, too.
+    assert failed - {"files", "certificate's model"}
+
+
+def test_the_statement_says_that_this_choice_is_covered():
+    words = tune(prototype(), GRID, data()).privacy_statement()
+    assert "hyper-parameters chosen by looking at private data otherwise" in words
+    assert "otherwise" not in prototype().fit_grouped(data()).privacy_statement()

@@ -56,7 +56,7 @@ class Evaluation(MetricFrame):
         rows = {name: (found[name], *its) for name, its in ends.items()}
         self.intervals = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
         counts = decision_counts(y_true, decisions, groups, len(group_names))
-        self._drawn = {name: drawn_rates(cells, 4000, rng) for name, cells in _cells_of(counts).items()}
+        self._drawn = {name: (own, drawn_rates(own, 4000, rng)) for name, own in _cells_of(counts).items()}
 
     @property
     def ci_quantiles(self) -> list[float]:
@@ -75,7 +75,7 @@ class Evaluation(MetricFrame):
         if method != "between_groups":
             raise ValueError(f"method must be 'between_groups', got {method!r}: there are no intervals for others.")
         tail = self.ci_quantiles[0]
-        ends = {name: including(float(values[name]), *interval(self._drawn[name], tail)) for name in self._drawn}
+        ends = {name: including(float(values[name]), *interval(*self._drawn[name], tail)) for name in self._drawn}
         table = pd.DataFrame({name: ends.get(name, (_NO_EVIDENCE, _NO_EVIDENCE)) for name in values.index})
         return [table.iloc[0].rename(None), table.iloc[1].rename(None)]
 

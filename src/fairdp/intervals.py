@@ -27,18 +27,18 @@ def confidence_intervals(
     decisions = (scores >= 0).astype(np.int64) if decisions is None else decisions
     counts = decision_counts(y_true, decisions, groups, n_groups)
     tail, found = (1 - confidence) / 2, fairness_metrics(counts)
-    positive = drawn_rates(counts.sum(1), n_draws, rng)
-    true_positive = gap_interval(drawn_rates(counts[:, 1], n_draws, rng), tail)
-    false_positive = gap_interval(drawn_rates(counts[:, 0], n_draws, rng), tail)
+    decided = counts.sum(1)
+    positive = drawn_rates(decided, n_draws, rng)
+    by_label = [(counts[:, label], drawn_rates(counts[:, label], n_draws, rng)) for label in (1, 0)]
+    true_positive, false_positive = (gap_interval(*own, tail) for own in by_label)
+    # Of two gaps that are both zero, either may seem not to be: each lower end gets half.
+    lower = max(gap_interval(*own, tail / 2)[0] for own in by_label)
     intervals = {
-        "demographic_parity_difference": gap_interval(positive, tail),
-        "demographic_parity_ratio": ratio_interval(positive, tail),
+        "demographic_parity_difference": gap_interval(decided, positive, tail),
+        "demographic_parity_ratio": ratio_interval(decided, positive, tail),
         "equal_opportunity_difference": true_positive,
         # The larger of two gaps: at least each lower end, at most the larger upper end.
-        "equalized_odds_difference": (
-            max(true_positive[0], false_positive[0]),
-            max(true_positive[1], false_positive[1]),
-        ),
+        "equalized_odds_difference": (lower, max(true_positive[1], false_positive[1])),
         "false_positive_rate_difference": false_positive,
     }
     return {
@@ -65,30 +65,54 @@ def rate_interval(events: float, trials: int, tail: float) -> tuple[float, float
     return low, float(beta.ppf(1 - tail, events + 1, trials - events)) if events < trials else 1.0
 
 
-def gap_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    """Interval of the largest gap, from draws of the groups' rates, shape (n_draws, n_groups).
+def gap_interval(cells: Counts, rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    """Interval of the largest gap, from counts of shape (n_groups, 2) and draws of rates, shape (n_draws, n_groups).
 
     The gap is the difference of one pair, so the largest upper end of the pairs covers it; it is at least every pair's
     lower end, and for all of them to hold at once each gets its share of the tail.
     """
-    return _extreme_pair(rates[:, :, None] - rates[:, None, :], tail)
+    low, high = _extreme_pair(rates, tail)
+    return _sure_difference(*_all_bounds(cells, tail)) if _too_many(rates, tail) else low, high
 
 
-def ratio_interval(rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
+def ratio_interval(cells: Counts, rates: NDArray[np.float64], tail: float) -> tuple[float, float]:
     """Interval of the smallest ratio of two groups' rates, by the same argument on logarithms."""
-    logs = np.log(rates)
-    low, high = _extreme_pair(logs[:, :, None] - logs[:, None, :], tail)
+    low, high = _extreme_pair(np.log(rates), tail)
+    if _too_many(rates, tail):
+        with np.errstate(divide="ignore"):
+            low = _sure_difference(*np.log(_all_bounds(cells, tail)))
     return float(np.exp(-high)), float(np.exp(-low))
 
 
-def _extreme_pair(differences: NDArray[np.float64], tail: float) -> tuple[float, float]:
-    n_groups = differences.shape[1]
+def _extreme_pair(values: NDArray[np.float64], tail: float) -> tuple[float, float]:
+    """Lower and upper end of the largest difference between two groups."""
+    differences, n_groups = values[:, :, None] - values[:, None, :], values.shape[1]
     if n_groups == 1:
         return 0.0, 0.0
     off_diagonal = differences[:, ~np.eye(n_groups, dtype=bool)]
-    n_pairs = n_groups * (n_groups - 1) // 2
-    low = np.quantile(off_diagonal, tail / n_pairs, axis=0, method="lower").max()
+    low = np.quantile(off_diagonal, tail / _n_pairs(n_groups), axis=0, method="lower").max()
     return max(0.0, float(low)), float(np.quantile(off_diagonal, 1 - tail, axis=0, method="higher").max())
+
+
+def _n_pairs(n_groups: int) -> int:
+    return n_groups * (n_groups - 1) // 2
+
+
+def _too_many(rates: NDArray[np.float64], tail: float) -> bool:
+    """Whether the share of one pair is too small a quantile for so many draws."""
+    n_draws, n_groups = rates.shape
+    return n_groups > 2 and n_draws * tail < 20 * _n_pairs(n_groups)
+
+
+def _all_bounds(cells: Counts, tail: float) -> NDArray[np.float64]:
+    """Lower and upper bounds on every group's rate that hold together, shape (2, n_groups): few draws are no matter."""
+    own = [rate_interval(int(yes), int(no + yes), tail / len(cells)) for no, yes in cells]
+    return np.array(own).T
+
+
+def _sure_difference(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
+    """The difference that some two groups have at least."""
+    return max(0.0, float((lower[:, None] - upper[None, :]).max()))
 
 
 def _area_interval(y_true: NDArray[np.int64], scores: NDArray[np.float64], tail: float) -> tuple[float, float]:

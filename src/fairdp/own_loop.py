@@ -1,10 +1,12 @@
 """Private gradients for people with their own training loop and optimiser."""
 
+import copy
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -55,15 +57,20 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     >>> bool(model.privacy_.epsilon <= 2.0)
     True
     """
+    if module in _PREPARED:
+        raise ValueError("this module was prepared before, so it has learned from records already; build a new one.")
     estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=partial(_itself, module))
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
     records, classes = _records(data)
-    return PrivateLoop(estimator, prepare_run(settings, records, fitting.Progress()), classes)
+    prepared = prepare_run(settings, records, fitting.Progress())
+    _PREPARED.add(module)
+    return PrivateLoop(estimator, prepared, classes)
 
 
 # The ensemble of the paper's last step is an update of its own, which an own optimiser does not make.
 _ONE_HEAD = {"n_members": 1}
+_PREPARED: WeakSet[nn.Module] = WeakSet()
 
 
 class PrivateLoop:
@@ -92,17 +99,18 @@ class PrivateLoop:
     def backward(self) -> None:
         """One private step: sample every group, clip, add noise, and set ``.grad`` of all parameters."""
         self._check_open()
+        self._check_parameters()
         self._end_step()
-        noisy = self._trainer.release()
-        for (name, own), place in zip(self._named(), self._places(), strict=True):
-            if not torch.isfinite(own).all():
-                raise ValueError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
-            own.grad = noisy[place].view_as(own).clone()
+        self._trainer.check_budget()
+        # Counted before it is made: whatever goes wrong from here on, something may have been seen.
         self._pending = True
+        noisy = self._trainer.release()
+        for (_, own), place in zip(self._named(), self._places(), strict=True):
+            own.grad = noisy[place].view_as(own).clone()
 
     @property
     def epsilon_spent(self) -> float:
-        """ε of the steps so far, over all groups; at the end at most the budget."""
+        """ε of the steps so far for a record that is trained on; what `finish` counts comes on top for the others."""
         taken = self._trainer.state.step + self._pending
         mechanisms = {own for own in self._prepared.plan.mechanisms if isinstance(own, SampledGaussian)}
         delta = self._prepared.plan.budget.delta
@@ -116,6 +124,7 @@ class PrivateLoop:
         A fitted estimator, which predicts, evaluates, and can be saved, verified and reported.
         """
         self._check_open()
+        self._check_parameters()
         self._end_step()
         state = self._trainer.state
         if state.step < self.n_steps:
@@ -127,6 +136,8 @@ class PrivateLoop:
         self._finished = True
         estimator = self._estimator.adopt(finish_run(self._prepared, {}, started=self._started))
         estimator.classes_ = self._classes
+        # The caller's optimiser still holds the parameters: what was certified must not change with them.
+        estimator.score_model_ = copy.deepcopy(estimator.score_model_)
         return estimator
 
     @property
@@ -141,6 +152,17 @@ class PrivateLoop:
         """Where each parameter's gradient is in the flat one."""
         yield from self._model.slices.values()
         yield slice(self._model.n_extractor_params, None)
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are no numbers, or no longer those that are certified and saved."""
+        for (name, own), place in zip(self._named(), self._places(), strict=True):
+            ours = self._model.params[place]
+            if (own.data_ptr(), own.dtype, own.numel()) != (ours.data_ptr(), ours.dtype, ours.numel()):
+                raise ValueError(
+                    f"parameter {name!r} was replaced; change it in place, as torch's optimisers do, or with copy_()."
+                )
+            if not torch.isfinite(own).all():
+                raise ValueError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
 
     def _end_step(self) -> None:
         """The update that the caller has made since: bound the head, and average."""

@@ -178,7 +178,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         *_certification_lines(spent),
         *_selection_lines(spent),
         _group_sizes_line(spent),
-        f"Not covered: {', '.join(NOT_COVERED[:-1])}, and {NOT_COVERED[-1]}.",
+        f"Not covered: {', '.join(_not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
     ]
     lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
     if spent.noise_seeded:
@@ -187,6 +187,12 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
             "run alone, and a small number can be guessed."
         )
     return lines
+
+
+def _not_covered(spent: PrivacySpent) -> list[str]:
+    """What no ε here speaks of; the choice that was paid for is covered, any other is not."""
+    other = " otherwise" if spent.selection else ""
+    return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]
 
 
 def _level(spent: PrivacySpent) -> str:

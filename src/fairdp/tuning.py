@@ -13,8 +13,9 @@ from fairdp.certify.certificate import Certificate
 from fairdp.certify.record import estimated_metrics
 from fairdp.data.grouped import GroupedData
 from fairdp.estimators import FairDPClassifier
+from fairdp.looks import check_certifiable
 from fairdp.methods import METHODS
-from fairdp.parts import Parts, hold_out
+from fairdp.parts import hold_out
 from fairdp.privacy import trial_spends
 from fairdp.runs import Trial, account
 from fairdp.selection import Selection, draw_trials, largest_within, merged
@@ -23,7 +24,17 @@ from fairdp.settings import RunSettings
 Candidate = dict[str, Any]
 _SPLIT_KEY_BYTES = 16
 # Decided for the whole search, or without meaning for one trial.
-_FIXED = ("epsilon", "delta", "random_state", "module", "confidence", "group_sizes", "certify_fraction", "n_looks")
+_FIXED = (
+    "epsilon",
+    "delta",
+    "random_state",
+    "module",
+    "confidence",
+    "group_sizes",
+    "certify_fraction",
+    "n_looks",
+    "grouping",
+)
 
 
 def tune(
@@ -65,6 +76,9 @@ def tune(
     The fitted model of the best trial; ``privacy_.epsilon`` is that of the search.
     """
     candidates = combinations(estimator, grid)
+    progress = options.get("progress")
+    if progress is not None and progress.checkpoint is not None:
+        raise ValueError(f"checkpoint={str(progress.checkpoint)!r} would join trials that must not know of each other.")
     expected = float(max(4, 2 * len(candidates)) if expected_trials is None else expected_trials)
     rng = np.random.default_rng(fitting.seed_of(estimator.random_state))
     seeded = estimator.random_state is not None
@@ -109,22 +123,19 @@ def _planned(
 ) -> tuple[float, Trial]:
     """ε of one trial, with which no candidate lets the whole search spend more than its budget."""
     budget = RunSettings.of(**estimator.get_params(deep=False)).budget
-    parts: dict[str, Parts] = {}
     for own in candidates:
-        settings = _settings(estimator, own, budget.epsilon)
-        _check(settings, data)
-        # All candidates hold out the same records; only finer groups make other parts of them.
-        if settings.training["grouping"] not in parts:
-            held_out = hold_out(settings, data, fitting.Generators.of(0), None, split_key=split_key)
-            parts[settings.training["grouping"]] = held_out
-    shape = data.X.shape[1:]
+        _check(_settings(estimator, own, budget.epsilon), data)
+    # All candidates hold out the same records.
+    settings = _settings(estimator, candidates[0], budget.epsilon)
+    parts = hold_out(settings, data, fitting.Generators.of(0), None, split_key=split_key)
 
     def selection(epsilon: float) -> Selection:
         spends = []
         for own in candidates:
             settings = _settings(estimator, own, epsilon)
-            accounted = account(settings, parts[settings.training["grouping"]], shape, seeded=seeded)
-            spends.append(trial_spends(accounted[2]))
+            privacy = account(settings, parts, data.X.shape[1:], seeded=seeded)[2]
+            check_certifiable(privacy, n_looks=1)
+            spends.append(trial_spends(privacy))
         return Selection(expected_trials=expected, by_group=merged(spends))
 
     def spent(epsilon: float) -> float:
@@ -137,7 +148,8 @@ def _planned(
 
 
 def _check(settings: RunSettings, data: GroupedData) -> None:
-    """Refuse trials that spend nothing, and those that would leave no counts to compare them by."""
+    """Refuse, before the first, trials that spend nothing and those that leave no counts to compare them by."""
+    settings.check_weighted(data.weights is not None)
     if not METHODS[settings.method].private:
         raise ValueError(
             f"method={settings.method!r} is not private, so there is nothing to pay for; use another search."
@@ -166,4 +178,6 @@ def _score(model: FairDPClassifier, max_gap: float) -> float:
     found = estimated_metrics(model.certificate_)
     gap = found[f"{model.parity}_difference"]
     excess = (1.0 if np.isnan(gap) else gap) - max_gap
-    return float(found["accuracy"]) if excess <= 0 else -excess
+    score = found["accuracy"] if excess <= 0 else -excess
+    # Every trial must have its place in one order: no evidence is the last.
+    return -np.inf if np.isnan(score) else float(score)

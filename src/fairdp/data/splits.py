@@ -23,7 +23,8 @@ def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[Gr
     """
     chosen = _chosen_by_own_coin(data, seed=seed, share=share)
     second = data.take(np.flatnonzero(chosen))
-    if not data.expendable:
+    # Moved one by one, values that share memory would be moved twice.
+    if not data.expendable or np.may_share_memory(data.y, data.groups):
         return data.take(np.flatnonzero(~chosen)), second
     for values, last in zip(_arrays(data), _arrays(second), strict=True):
         _move_to_end(values, chosen, last)

@@ -83,8 +83,7 @@ class Trainer:
     def release(self, n_members: int = 1) -> Tensor:
         """The noisy gradient of one step, flat; whatever is made from it costs no more privacy."""
         state = self.state
-        if state.step >= self.plan.n_steps:
-            raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps are taken; plan for more beforehand.")
+        self.check_budget()
         batch = torch.from_numpy(self.sampler.draw(state.sampling_rng))
         with self._own_coins(), self._noisy_params():
             bounded = self._released(batch, n_members)
@@ -95,6 +94,11 @@ class Trainer:
             self.companion.follow(noisy[-self.companion.n_further :], state.memory)
             noisy = noisy[: -self.companion.n_further]
         return noisy
+
+    def check_budget(self) -> None:
+        """Refuse a release beyond those that were planned."""
+        if self.state.step >= self.plan.n_steps:
+            raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps are taken; plan for more beforehand.")
 
     @torch.no_grad()
     def end_step(self) -> None:
