@@ -135,6 +135,7 @@ class TestIntervals:
         page = evaluated()._repr_html_()
         assert page.count("<table") == 2
         assert "Intervals at confidence 0.95" in page
+        assert "demographic_parity_difference" in repr(evaluated())
 
 
 class TestScore:

@@ -241,3 +241,8 @@ def test_a_module_that_remembers_records_is_refused_at_the_end():
     module.seen.add_(1)
     with pytest.raises(ValueError, match="changed its own buffers"):
         private.finish()
+
+
+def test_other_data_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"data must be GroupedData or a tuple \(X, y, sensitive_features\), got list"):
+        make_private_fair(network(), [1, 2], **SETTINGS)

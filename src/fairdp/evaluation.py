@@ -79,6 +79,10 @@ class Evaluation(MetricFrame):
         table = pd.DataFrame({name: ends.get(name, (_NO_EVIDENCE, _NO_EVIDENCE)) for name in values.index})
         return [table.iloc[0].rename(None), table.iloc[1].rename(None)]
 
+    def __repr__(self) -> str:
+        intervals = f"Intervals at confidence {self.confidence:g}:\n{self.intervals.round(4).to_string()}"
+        return f"{self.by_group.round(4).to_string()}\n\n{intervals}"
+
     def _repr_html_(self) -> str:
         by_group = self.by_group.to_html(float_format="{:.4f}".format)
         intervals = self.intervals.to_html(float_format="{:.4f}".format)

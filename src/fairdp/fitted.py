@@ -8,8 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairdp.artifacts import read_model, write_model
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.record import certificate_statement
+from fairdp.certify.record import certificate_statement, estimated_metrics
 from fairdp.evaluation import Evaluation, evaluation_of
+from fairdp.metrics import collapse_warning
 from fairdp.notebook import html_table
 from fairdp.privacy import PrivacySpent
 from fairdp.saving import loaded_form, saved_form
@@ -66,7 +67,13 @@ class FittedModelMixin:
         if not hasattr(self, "privacy_"):
             unfitted: Any = super()
             return unfitted._repr_html_()
-        named = html_table("Fitted FairDPClassifier", [("method", self.method)])
+        rows, note = [("method", self.method)], ""
+        if isinstance(self.certificate_, Certificate):
+            # A gap is worth nothing without the rate of positive decisions beside it.
+            rate = estimated_metrics(self.certificate_)["positive_rate"]
+            rows.append(("estimated positive rate", f"{rate:.4f}"))
+            note = collapse_warning(rate) or ""
+        named = html_table("Fitted FairDPClassifier", rows, note)
         return named + self.privacy_._repr_html_() + self.certificate_._repr_html_()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:

@@ -197,6 +197,9 @@ def _check(settings: RunSettings) -> None:
 def _records(data: Records) -> tuple[GroupedData, Any]:
     if isinstance(data, GroupedData):
         return data, np.array([0, 1])
+    if not (isinstance(data, tuple) and len(data) == 3):
+        kind = type(data).__name__
+        raise ValueError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
     X, y, sensitive_features = data
     classes, codes = binary_codes(np.asarray(y))
     groups, names = groups_of(sensitive_features, len(codes))

@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 @contextmanager
-def saying_what_is_kept(*, out: Path | None, checkpoint: Path | None, resume: bool, method: str) -> Iterator[None]:
+def saying_what_is_kept(
+    *, out: Path | None, checkpoint: Path | None, resume: bool, method: str | None
+) -> Iterator[None]:
     """Let an interruption say which of the files of a run were written since it began, and how to go on if one can."""
     model, state = _version(out), _version(checkpoint)
     try:
@@ -20,7 +22,8 @@ def saying_what_is_kept(*, out: Path | None, checkpoint: Path | None, resume: bo
             # On use: the names of the methods are needed by nobody who is not interrupted.
             from fairdp.methods import METHODS
 
-            continues = method in METHODS and METHODS[method].is_one_run
+            # A search has no method that goes on.
+            continues = method in METHODS and METHODS[str(method)].is_one_run
             remedy = "" if checkpoint or not continues else "; with --checkpoint FILE a run can be continued"
             kept = f"nothing was written{remedy}"
         raise KeyboardInterrupt(f"interrupted: {kept}.") from None

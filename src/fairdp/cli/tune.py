@@ -69,7 +69,7 @@ def tune(
     Each trial has a random combination of the grid and about half of --epsilon, however many combinations there are.
     The best is chosen by noisy counts; nothing else of the search is shown, because it is not paid for.
     """
-    with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=parameters["method"]):
+    with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=None):
         from fairdp.reporting import print_fit
         from fairdp.tasks.fit import FitTask, Search, run_fit
 

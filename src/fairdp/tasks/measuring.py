@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fairdp.certify.certificate import Certificate
 from fairdp.data.grouped import GroupedData
 from fairdp.estimators import FairDPClassifier
 from fairdp.metrics import collapse_warning, evaluate_decisions
@@ -18,6 +19,15 @@ def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
 def warnings_of(estimator: FairDPClassifier, metrics: dict[str, Any]) -> list[str]:
     collapse = collapse_warning(metrics["positive_rate"])
     found = [collapse] if collapse else []
+    certificate = estimator.certificate_
+    if isinstance(certificate, Certificate):
+        empty = {gap.pair for gap in certificate.gaps.values() if gap.claimed and gap.tau >= 1}
+        if empty:
+            names = ", ".join(sorted({name for pair in empty for name in pair}))
+            found.append(
+                f"the certificate bounds no gap for want of records of {names}: merge small groups (a schema's 'other' "
+                "does), name fewer protected columns, or certify fewer metrics."
+            )
     if np.isinf(estimator.privacy_.epsilon):
         found.append("this model is not private: it was trained without noise.")
     return found
