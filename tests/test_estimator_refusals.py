@@ -224,3 +224,16 @@ class TestRealData:
             models = [FairDPClassifier(**settings, random_state=seed).fit_grouped(data.train) for seed in range(5)]
             means[kind] = np.mean([auc_of(model, data.test.X, data.test.y) for model in models])
         assert means["average"] >= means["per_group"] - 0.01
+
+
+def test_missing_values_and_words_get_a_remedy_that_is_private():
+    """scikit-learn advises an imputer, which would read the private rows."""
+    X, y, sex = people()
+    broken = X.copy()
+    broken[3, 1] = np.nan
+    words = np.full(X.shape, "x", dtype=object)
+    for records, line in ((broken, "Input X contains NaN; fill missing values"), (words, "read words and dates by")):
+        with pytest.raises(ValueError, match=line) as refusal:
+            FairDPClassifier(**SHORT).fit(records, y, sensitive_features=sex)
+        assert "\n" not in str(refusal.value)
+        assert "imputer" not in str(refusal.value)

@@ -42,7 +42,7 @@ def test_the_readme_shows_commands():
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[1])
 def test_commands_of_the_readme_run(block, tmp_path, monkeypatch, capsys):
     for name, seed in (("loans", 0), ("new", 1), ("labelled", 2), ("fresh", 3)):
-        loans(3000, seed).to_csv(tmp_path / f"{name}.csv", index=False)
+        loans(1600, seed).to_csv(tmp_path / f"{name}.csv", index=False)
     monkeypatch.chdir(tmp_path)
     # Far fewer steps: what is tested is that every line is a command that works on what the lines before it left.
     monkeypatch.setattr(defaults, "default_n_steps", lambda own, sample_rate: 20)

@@ -1,6 +1,8 @@
 """Arrays as users hold them, checked by scikit-learn's rules."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ def grouped_arrays(
     sample_weight: ArrayLike | None = None,
 ) -> tuple[GroupedData, NDArray[Any]]:
     """Records to fit an estimator on, and the two labels in order; the estimator notes names of features."""
-    records, labels = validate_data(estimator, X, y, dtype=np.float32, allow_nd=True)
+    with _own_remedies():
+        records, labels = validate_data(estimator, X, y, dtype=np.float32, allow_nd=True)
     classes, codes = binary_codes(labels)
     groups, names = groups_of(sensitive_features, len(codes))
     if sensitive_features is None:
@@ -56,7 +59,28 @@ def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float
 
 def records_of(estimator: Any, X: ArrayLike, *, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Records for an estimator that was fitted on records of this shape."""
-    records: NDArray[np.float32] = validate_data(estimator, X, dtype=np.float32, allow_nd=True, reset=False)
+    with _own_remedies():
+        records: NDArray[np.float32] = validate_data(estimator, X, dtype=np.float32, allow_nd=True, reset=False)
     if records.shape[1:] != shape:
         raise ValueError(f"X has records of shape {records.shape[1:]}, but the model was fitted on {shape}.")
     return records
+
+
+@contextmanager
+def _own_remedies() -> Iterator[None]:
+    """scikit-learn's sentence and our remedy: its own advice, an imputer, would read the private rows for nothing."""
+    try:
+        yield
+    except ValueError as error:
+        first = str(error).splitlines()[0].rstrip(".")
+        if "NaN" in first:
+            raise ValueError(
+                f"{first}; fill missing values with a number that you know, not with one of these rows, which would be "
+                "in no epsilon, or read the table by a schema that says missing: indicator."
+            ) from None
+        if first.startswith("could not convert"):
+            raise ValueError(
+                f"{first}; read words and dates by a schema, or encode them by categories that you state, such as "
+                "OneHotEncoder(categories=...)."
+            ) from None
+        raise
