@@ -3,46 +3,22 @@
 import hashlib
 import json
 import os
-import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pandas as pd
 import pytest
 import torch
-import yaml
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
-from cli_cases import SCHEMA
-from cli_cases import people as table_of_people
 from estimator_cases import CERTIFIED, fitted, people
 from fairdp import FairDPClassifier, export, load_dataset
-from fairdp.cli import main
-from fairdp.data.schema import read_schema
 from fairdp.export import onnx_bytes, write_onnx
 from fairdp.training.models import ScoreModel
-
-# Rounding in another order, as far as scores go; a decision may differ no further from the threshold.
-ROUNDING = 1e-5
-FIT = ("fit", "people.csv", "--label", "y", "--sensitive", "sex", "--schema", "schema.yaml", "--out", "model")
-SHORT = ("--n-steps", "20", "--sample-rate", "0.2", "--seed", "0")
-
-
-class Own(nn.Module):
-    """Code of a user: layers that no list knows, and dropout that only training should see."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.convolution, self.norm = nn.Conv1d(1, 4, 2), nn.GroupNorm(2, 4)
-        self.scale, self.dropout = nn.Parameter(torch.linspace(0.5, 2, 8)), nn.Dropout(0.5)
-
-    def forward(self, records: Tensor) -> Tensor:
-        return self.dropout(torch.tanh(self.norm(self.convolution(records[:, None])).flatten(1) * self.scale))
+from onnx_cases import ROUNDING, Own, metadata_of, outputs_of, session_of
 
 
 class Crowd(nn.Module):
@@ -50,21 +26,6 @@ class Crowd(nn.Module):
 
     def forward(self, records: Tensor) -> Tensor:
         return records + torch.relu(records - records.mean(0) - 2.5)
-
-
-def session_of(content: bytes) -> onnxruntime.InferenceSession:
-    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
-    return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-
-
-def outputs_of(content: bytes, X: np.ndarray) -> dict[str, np.ndarray]:
-    session = session_of(content)
-    values = session.run(None, {"records": np.asarray(X, dtype=np.float32)})
-    return dict(zip([output.name for output in session.get_outputs()], values, strict=True))
-
-
-def metadata_of(content: bytes) -> dict[str, str]:
-    return {entry.key: entry.value for entry in onnx.load_from_string(content).metadata_props}
 
 
 def assert_decides_as(model: FairDPClassifier, content: bytes, X: np.ndarray) -> None:
@@ -282,95 +243,6 @@ class TestRefusals:
         model.score_model_.params.add_(1.0)
         with pytest.raises(ValueError, match="the parameters were changed after they were certified"):
             onnx_bytes(model)
-
-
-@pytest.fixture
-def workplace(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    table_of_people().to_csv("people.csv", index=False)
-    Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA))
-
-
-def run(capsys, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    return stop.value.code, *capsys.readouterr()
-
-
-@pytest.mark.usefixtures("workplace")
-class TestCommand:
-    def test_from_a_table_to_decisions_in_another_runtime(self, capsys):
-        assert run(capsys, *FIT, *SHORT)[0] == 0
-        code, out, err = run(capsys, "export", "model", "--out", "model.onnx", "--json")
-        assert (code, err) == (0, "")
-        content = Path("model.onnx").read_bytes()
-        certificate = hashlib.sha256(Path("model/certificate.json").read_bytes()).hexdigest()
-        assert json.loads(out) == {
-            "out": "model.onnx",
-            "certificate_sha256": certificate,
-            "inputs": {"records": "float32 (n, 3)"},
-            "outputs": {"score": "float32 (n)", "probability": "float32 (n)", "decision": "int64 (n)"},
-            "n_features": 3,
-        }
-        props = metadata_of(content)
-        assert props["certificate_sha256"] == certificate
-        assert json.loads(props["classes"]) == ["no", "yes"]
-        assert len(json.loads(props["feature_names"])) == 3
-        assert "by the schema in model.json" in props["promise"]
-
-        assert run(capsys, "predict", "model", "people.csv", "--out", "decisions.csv")[0] == 0
-        theirs = outputs_of(content, read_schema("schema.yaml").encode(pd.read_csv("people.csv")))
-        ours = pd.read_csv("decisions.csv")
-        np.testing.assert_allclose(theirs["score"], ours["score"], rtol=0, atol=ROUNDING)
-        sure = ours["score"].abs() > ROUNDING
-        assert (np.array(["no", "yes"])[theirs["decision"]] == ours["decision"])[sure].all()
-
-    def test_the_page_on_deployment_runs(self, capsys):
-        assert run(capsys, *FIT, *SHORT)[0] == 0
-        assert run(capsys, "export", "model/", "--out", "model.onnx")[0] == 0
-        table_of_people(50, seed=1).drop(columns=["sex", "y"]).to_csv("new.csv", index=False)
-        page = (Path(__file__).parent.parent / "docs" / "deployment.md").read_text()
-        names: dict[str, object] = {}
-        for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-            exec(compile(block, "deployment.md", "exec"), names)
-        assert names["decision"].shape == (50,)
-        assert all(f"`{key}`" in page for key in names["props"])
-
-    def test_the_hash_is_that_of_the_folder_even_if_another_version_wrote_it(self, capsys):
-        fitted(**CERTIFIED).save("model")
-        path, sums = Path("model/certificate.json"), Path("model/SHA256SUMS")
-        before = hashlib.sha256(path.read_bytes()).hexdigest()
-        path.write_bytes(path.read_bytes() + b"\n")
-        now = hashlib.sha256(path.read_bytes()).hexdigest()
-        sums.write_text(sums.read_text().replace(before, now))
-        assert run(capsys, "export", "model", "--out", "model.onnx")[0] == 0
-        assert metadata_of(Path("model.onnx").read_bytes())["certificate_sha256"] == now
-
-    def refused(self, capsys, *words: str, out: str = "model.onnx") -> None:
-        before = sorted(Path().rglob("*"))
-        code, printed, line = run(capsys, "export", "model", "--out", out)
-        assert (code, printed, line.count("\n")) == (2, "", 1)
-        assert line.startswith("fairdp: ")
-        assert all(word in line for word in words), line
-        assert sorted(Path().rglob("*")) == before
-
-    def test_bad_input_is_refused_in_one_line(self, capsys, monkeypatch):
-        self.refused(capsys, "'model' is not a saved model")
-        fitted(predictor="gibbs").save("model")
-        self.refused(capsys, "decides by a secret coin for each person", "fairdp predict", "'deterministic'")
-        fitted(module=Own).save("model")
-        self.refused(capsys, "own module", "write_onnx(FairDPClassifier.load(folder, module=...)")
-        fitted().save("model")
-        self.refused(capsys, "--out must end in .onnx, got 'model.pt'", out="model.pt")
-        self.refused(capsys, "--out='none/model.onnx' cannot be written", out="none/model.onnx")
-        monkeypatch.setitem(sys.modules, "onnxruntime", None)
-        self.refused(capsys, "onnxruntime, which is missing; run pip install 'fairdp[onnx]'")
-
-    def test_a_changed_folder_is_refused(self, capsys):
-        fitted().save("model")
-        with open("model/certificate.json", "a") as file:
-            file.write(" ")
-        self.refused(capsys, "certificate.json does not match SHA256SUMS")
 
 
 def test_every_draw_is_the_one_that_the_model_makes():

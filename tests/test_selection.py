@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event, rdp
 
-from fairdp.accounting import LaplaceRelease, SampledGaussian, epsilon_spent
+from fairdp.accounting import RDP_ORDERS, LaplaceRelease, SampledGaussian, epsilon_spent
 from fairdp.selection import (
-    ORDERS,
     Selection,
     TrialSpend,
     draw_trials,
@@ -34,7 +33,7 @@ def spent(*mechanisms, held_out=0.0, expected_trials=6.0, delta=DELTA):
 @pytest.mark.parametrize("mechanism", [TRAINING, OTHER])
 @pytest.mark.parametrize("expected_trials", [1.5, 6.0, 100.0])
 def test_it_is_what_dp_accounting_says_of_repeat_and_select(mechanism, expected_trials):
-    account = rdp.RdpAccountant(ORDERS)
+    account = rdp.RdpAccountant(RDP_ORDERS)
     account.compose(dp_event.RepeatAndSelectDpEvent(mechanism.event, expected_trials, 0.0))
     assert spent(mechanism, expected_trials=expected_trials) == pytest.approx(account.get_epsilon(DELTA), rel=1e-6)
 
@@ -43,14 +42,14 @@ def test_the_formula_by_hand():
     """One Gaussian release of σ = 5 for everybody: ε(λ) = λ / 50, two trials on average."""
     gaussian = SampledGaussian(sample_rate=1.0, noise_multiplier=5.0, n_steps=1)
     gamma = gamma_of(2.0)
-    extra = min((1 - 1 / order) * order / 50 + math.log(1 / gamma) / order for order in ORDERS)
+    extra = min((1 - 1 / order) * order / 50 + math.log(1 / gamma) / order for order in RDP_ORDERS)
     epsilons = [
         order / 50
         + extra
         + math.log(2) / (order - 1)
         + math.log1p(-1 / order)
         - (math.log(DELTA) + math.log(order)) / (order - 1)
-        for order in ORDERS
+        for order in RDP_ORDERS
     ]
     assert spent(gaussian, expected_trials=2.0) == pytest.approx(min(epsilons), rel=1e-6)
 

@@ -27,7 +27,7 @@ _GRID, _WIDE_GRID = 1e-4, 5e-4
 _LITTLE_NOISE = 1.5
 
 # Whole orders only: fractional ones gain nothing at these scales and do not always converge.
-_RDP_ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
+RDP_ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +221,7 @@ def _sampled_gaussian_epsilon(
 
     interval = grid_width(noise_multiplier)
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-    account = pld.PLDAccountant(relation, interval) if accountant == "pld" else rdp.RdpAccountant(_RDP_ORDERS, relation)
+    account = pld.PLDAccountant(relation, interval) if accountant == "pld" else rdp.RdpAccountant(RDP_ORDERS, relation)
     mechanism = SampledGaussian(sample_rate=sample_rate, noise_multiplier=noise_multiplier, n_steps=n_steps)
     account.compose(mechanism.event)
     return float(account.get_epsilon(delta))

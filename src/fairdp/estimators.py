@@ -17,7 +17,7 @@ from fairdp.data.arrays import grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.fitted import FittedModelMixin
-from fairdp.runs import FittedRun, Trial, fit_run
+from fairdp.runs import FittedRun, Trial, fit_run, prepare_run
 from fairdp.saving import storable
 from fairdp.sensitive import codes_of
 from fairdp.settings import RunSettings
@@ -222,15 +222,16 @@ class FairDPClassifier(FittedModelMixin, ClassifierMixin, BaseEstimator):
         # A run that fails leaves no model: never an old statement beside new parameters.
         for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
             self.__dict__.pop(name, None)
-        run = fit_run(
+        progress = progress or fitting.Progress()
+        prepared = prepare_run(
             RunSettings.of(**self.get_params(deep=False)),
             data,
-            progress or fitting.Progress(),
+            progress,
             public_assumptions=public_assumptions,
             columns=None if feature_schema is None else TableSchema.from_dict(feature_schema).encoded,
             trial=trial,
         )
-        return self.adopt(run, feature_schema=feature_schema)
+        return self.adopt(fit_run(prepared, progress), feature_schema=feature_schema)
 
     def adopt(self, run: FittedRun, *, feature_schema: dict[str, Any] | None = None) -> Self:
         """Be what a finished run with the same parameters has left."""

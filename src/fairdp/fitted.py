@@ -1,7 +1,7 @@
 """What a fitted model says of itself: guarantees in words and tables, metrics on labelled records, its saved form."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
@@ -58,9 +58,10 @@ class FittedModelMixin:
         write_model(Path(folder), saved_form(self))
 
     @classmethod
-    def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Any:
+    def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Self:
         """Read a saved model; one trained with an own module needs that module's builder again."""
-        return loaded_form(cls, read_model(Path(folder)), module)
+        loaded: Self = loaded_form(cls, read_model(Path(folder)), module)
+        return loaded
 
     def _repr_html_(self) -> str:
         """A small table of what is promised, for notebooks; before fitting, scikit-learn's diagram."""

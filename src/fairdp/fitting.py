@@ -181,9 +181,14 @@ def run(
             notes = _smoothing_notes(train_group_models(state, data, plan, config, after), plan)
         else:
             train(state, data, plan, config, after)
+    check_unchanged(model)
+    return notes
+
+
+def check_unchanged(model: ScoreModel) -> None:
+    """Refuse a trained model whose module has written down what it saw."""
     if model.has_changed_itself():
         raise ValueError("the module changed its own buffers in training, so it remembers private records; use none.")
-    return notes
 
 
 def _solve(model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from torch import nn
 
 from fairdp import fitting
 from fairdp.accounting import SampledGaussian, epsilon_spent
+from fairdp.data.arrays import grouped_arrays
 from fairdp.data.grouped import GroupedData
 from fairdp.estimators import FairDPClassifier
-from fairdp.labels import binary_codes
 from fairdp.methods import METHODS
 from fairdp.runs import PreparedRun, finish_run, prepare_run
-from fairdp.sensitive import groups_of
 from fairdp.settings import RunSettings
 from fairdp.training.loop import Trainer, TrainingState
 from fairdp.training.update import FlatOptimizer
@@ -62,7 +61,7 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=partial(_itself, module))
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
-    records, classes = _records(data)
+    records, classes = _records(estimator, data)
     prepared = prepare_run(settings, records, fitting.Progress())
     _PREPARED.add(module)
     return PrivateLoop(estimator, prepared, classes)
@@ -110,11 +109,12 @@ class PrivateLoop:
 
     @property
     def epsilon_spent(self) -> float:
-        """ε of the steps so far for a record that is trained on; what `finish` counts comes on top for the others."""
-        taken = self._trainer.state.step + self._pending
+        """ε so far for a record that is trained on, noisy counts included; those held out are counted in `finish`."""
+        taken, delta = self._trainer.state.step + self._pending, self._prepared.plan.budget.delta
         mechanisms = {own for own in self._prepared.plan.mechanisms if isinstance(own, SampledGaussian)}
-        delta = self._prepared.plan.budget.delta
-        return max(epsilon_spent(replace(own, n_steps=taken), delta) for own in mechanisms) if taken else 0.0
+        if not taken:
+            return max(own.counts_epsilon for own in mechanisms)
+        return max(epsilon_spent(replace(own, n_steps=taken), delta) for own in mechanisms)
 
     def finish(self) -> FairDPClassifier:
         """Certify the model as it is now, after all steps or fewer; the record states what was planned for.
@@ -129,10 +129,7 @@ class PrivateLoop:
         state = self._trainer.state
         if state.step < self.n_steps:
             self._trainer.deploy()
-        if self._model.has_changed_itself():
-            raise ValueError(
-                "the module changed its own buffers in training, so it remembers private records; use none."
-            )
+        fitting.check_unchanged(self._model)
         self._finished = True
         estimator = self._estimator.adopt(finish_run(self._prepared, {}, started=self._started))
         estimator.classes_ = self._classes
@@ -194,13 +191,10 @@ def _check(settings: RunSettings) -> None:
         )
 
 
-def _records(data: Records) -> tuple[GroupedData, Any]:
+def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, Any]:
     if isinstance(data, GroupedData):
         return data, np.array([0, 1])
     if not (isinstance(data, tuple) and len(data) == 3):
         kind = type(data).__name__
         raise ValueError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
-    X, y, sensitive_features = data
-    classes, codes = binary_codes(np.asarray(y))
-    groups, names = groups_of(sensitive_features, len(codes))
-    return GroupedData(np.asarray(X, dtype=np.float32), codes, groups, names), classes
+    return grouped_arrays(estimator, *data)

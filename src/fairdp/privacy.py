@@ -9,7 +9,7 @@ import numpy as np
 from fairdp.accounting import RELATION, Mechanism, epsilon_spent, mechanism_from
 from fairdp.notebook import html_table
 from fairdp.rounding import rounded_up
-from fairdp.selection import Selection, TrialSpend
+from fairdp.selection import Selection, TrialSpend, selection_from
 from fairdp.training.recipe import Plan
 
 # Assumed where records are sampled by group and label.
@@ -75,7 +75,7 @@ class PrivacySpent:
         }
         known = {**record, "mechanisms": mechanisms, **by_group}
         known["public_assumptions"] = tuple(record["public_assumptions"])
-        known["selection"] = None if record["selection"] is None else Selection.from_dict(record["selection"])
+        known["selection"] = selection_from(record["selection"])
         return cls(**{name: value if name == "selection" else _unbounded(value) for name, value in known.items()})
 
     def statement(self) -> str:
@@ -178,7 +178,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         *_certification_lines(spent),
         *_selection_lines(spent),
         _group_sizes_line(spent),
-        f"Not covered: {', '.join(_not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
+        f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
     ]
     lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
     if spent.noise_seeded:
@@ -189,7 +189,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
     return lines
 
 
-def _not_covered(spent: PrivacySpent) -> list[str]:
+def not_covered(spent: PrivacySpent) -> list[str]:
     """What no ε here speaks of; the choice that was paid for is covered, any other is not."""
     other = " otherwise" if spent.selection else ""
     return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]

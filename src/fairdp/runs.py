@@ -45,12 +45,11 @@ class Trial:
     split_key
         Secret of the coins that hold records out, the same for all trials.
     selection
-        What the choice spends; None while it is still planned.
+        What the choice spends.
     """
 
     split_key: bytes = field(repr=False)
-    expected_trials: float
-    selection: Selection | None = None
+    selection: Selection
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,20 +64,9 @@ class PreparedRun:
     resumed: Checkpoint | None
 
 
-def fit_run(
-    settings: RunSettings,
-    data: GroupedData,
-    progress: fitting.Progress,
-    *,
-    public_assumptions: tuple[str, ...] = (),
-    columns: EncodedColumns | None = None,
-    trial: Trial | None = None,
-) -> FittedRun:
+def fit_run(prepared: PreparedRun, progress: fitting.Progress) -> FittedRun:
     """Train on one part of the records and certify on the other; every record is in one of them."""
-    prepared = prepare_run(
-        settings, data, progress, public_assumptions=public_assumptions, columns=columns, trial=trial
-    )
-    looks, started = prepared.looks, time.perf_counter()
+    looks, settings, started = prepared.looks, prepared.settings, time.perf_counter()
     notes = fitting.run(
         looks.model,
         looks.parts.train,
@@ -88,7 +76,7 @@ def fit_run(
         progress,
         prepared.resumed,
         held_out=looks.parts.held_out,
-        fixed=(settings.method, prepared.settings.certification, settings.predictor),
+        fixed=(settings.method, settings.certification, settings.predictor),
         look=looks.enough,
     )
     return finish_run(prepared, notes, started=started)
@@ -105,7 +93,7 @@ def prepare_run(
 ) -> PreparedRun:
     """Hold records out, plan for the rest, and build the model."""
     if trial is not None:
-        settings = settings.as_trial(trial.expected_trials)
+        settings = settings.as_trial(trial.selection.expected_trials)
     settings.check_weighted(data.weights is not None)
     generators, resumed = _start(settings, progress)
     parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)

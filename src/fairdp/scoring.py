@@ -62,8 +62,15 @@ def accuracy_within_gap(
     labels, decisions = (truth == positive).astype(np.int64), (decided == positive).astype(np.int64)
     groups, names = groups_of(sensitive_features, len(labels))
     gap = float(fairness_metrics(decision_counts(labels, decisions, groups, len(names)))[f"{parity}_difference"])
+    return within_gap(float(np.mean(labels == decisions)), gap, max_gap=max_gap)
+
+
+def within_gap(accuracy: float, gap: float, *, max_gap: float) -> float:
+    """The order in which models are preferred: the accuracy of those within the gap, then the smallest gap."""
     excess = (1.0 if np.isnan(gap) else gap) - max_gap
-    return float(np.mean(labels == decisions)) if excess <= 0 else -excess
+    score = accuracy if excess <= 0 else -excess
+    # Everything must have its place in the order: no evidence is the last.
+    return -np.inf if np.isnan(score) else score
 
 
 def _check(max_gap: float, parity: str) -> None:

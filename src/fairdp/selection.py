@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairdp import _validate
-from fairdp.accounting import LaplaceRelease, Mechanism, mechanism_from
-
-# Whole orders: the moments of a sampled Gaussian are then a finite sum.
-ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
+from fairdp.accounting import RDP_ORDERS, LaplaceRelease, Mechanism, mechanism_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +59,11 @@ class Selection:
         return cls(expected_trials=record["expected_trials"], by_group=by_group)
 
 
+def selection_from(record: dict[str, Any] | None) -> Selection | None:
+    """The selection of a privacy record, or that there was none."""
+    return None if record is None else Selection.from_dict(record)
+
+
 def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_trials: float) -> float:
     r"""ε at δ of the best of a random number of trials; their number follows the logarithmic law.
 
@@ -84,14 +86,16 @@ def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_tri
     spends = tuple(trials)
     if any(own.mechanism.noise_multiplier == 0 for own in spends):
         return math.inf
-    single = [max(_divergence(own.mechanism, order) for own in spends) for order in ORDERS]
+    single = [max(_divergence(own.mechanism, order) for own in spends) for order in RDP_ORDERS]
     gamma = gamma_of(expected_trials)
-    extra = min((1 - 1 / order) * value - math.log(gamma) / order for order, value in zip(ORDERS, single, strict=True))
+    extra = min(
+        (1 - 1 / order) * value - math.log(gamma) / order for order, value in zip(RDP_ORDERS, single, strict=True)
+    )
     chosen = [
-        value + extra + math.log(expected_trials) / (order - 1) for order, value in zip(ORDERS, single, strict=True)
+        value + extra + math.log(expected_trials) / (order - 1) for order, value in zip(RDP_ORDERS, single, strict=True)
     ]
     held_out = max(own.held_out_epsilon + own.mechanism.counts_epsilon for own in spends)
-    return max(float(rdp.compute_epsilon(ORDERS, chosen, delta)[0]), 2 * held_out)
+    return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
 
 
 def _divergence(mechanism: Mechanism, order: int) -> float:

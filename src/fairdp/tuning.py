@@ -18,6 +18,7 @@ from fairdp.methods import METHODS
 from fairdp.parts import hold_out
 from fairdp.privacy import trial_spends
 from fairdp.runs import Trial, account
+from fairdp.scoring import within_gap
 from fairdp.selection import Selection, draw_trials, largest_within, merged
 from fairdp.settings import RunSettings
 
@@ -52,7 +53,7 @@ def tune(
     A trial is trained, and counts its decisions about held-out records with noise, as every fit does. By these counts
     the best is kept: the most accurate one whose gap is at most ``max_gap``, or else the smallest gap. The number of
     trials is random, and nothing but the best may be shown: that is why they do not add up (Papernot and Steinke,
-    2022). Each trial has a little less than half of ε, whatever the number of combinations.
+    2022). Each trial has at most half of ε, nearly whatever the number of combinations.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def _planned(
         for own in candidates:
             settings = _settings(estimator, own, epsilon)
             privacy = account(settings, parts, data.X.shape[1:], seeded=seeded)[2]
-            check_certifiable(privacy, n_looks=1)
+            check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
         return Selection(expected_trials=expected, by_group=merged(spends))
 
@@ -144,7 +145,7 @@ def _planned(
 
     # A record that is held out pays twice what one trial counts it with.
     epsilon = largest_within(spent, budget.epsilon, start=budget.epsilon / 2)
-    return epsilon, Trial(split_key=split_key, expected_trials=expected, selection=selection(epsilon))
+    return epsilon, Trial(split_key=split_key, selection=selection(epsilon))
 
 
 def _check(settings: RunSettings, data: GroupedData) -> None:
@@ -176,8 +177,4 @@ def _score(model: FairDPClassifier, max_gap: float) -> float:
     """Accuracy within the gap, else below any accuracy; from released counts alone."""
     assert isinstance(model.certificate_, Certificate)
     found = estimated_metrics(model.certificate_)
-    gap = found[f"{model.parity}_difference"]
-    excess = (1.0 if np.isnan(gap) else gap) - max_gap
-    score = found["accuracy"] if excess <= 0 else -excess
-    # Every trial must have its place in one order: no evidence is the last.
-    return -np.inf if np.isnan(score) else float(score)
+    return within_gap(float(found["accuracy"]), float(found[f"{model.parity}_difference"]), max_gap=max_gap)

@@ -1,8 +1,6 @@
 """Tables read in batches: the same rows, the same codes and the same refusals as the whole."""
 
 import io
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -276,35 +274,3 @@ def test_the_rest_of_a_table_may_be_left_unread(write):
         batches = table_batches(path, rows=2)
         assert len(next(batches)) == 2
         batches.close()
-
-
-PEAK = """
-import sys
-from fairdp.data.tables import read_table, table_batches
-read_table(sys.argv[1]) if sys.argv[2] == "whole" else sum(map(len, table_batches(sys.argv[1], rows=2000)))
-print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
-"""
-
-
-def peak_memory(path, how: str) -> int:
-    """Kibibytes that a fresh process needs to read a table; getrusage would count those of the test run itself."""
-    return int(subprocess.run([sys.executable, "-c", PEAK, str(path), how], capture_output=True, check=True).stdout)
-
-
-def numbers_in(path, n_rows: int):
-    """A table of 8 columns, random in Parquet, where equal numbers would take no room."""
-    names = [f"x{i}" for i in range(8)]
-    if path.suffix == ".csv":
-        path.write_text(",".join(names) + "\n" + "0.5,1.5,2.5,3.5,4.5,5.5,6.5,7.5\n" * n_rows)
-    else:
-        pq.write_table(pa.table(dict(zip(names, np.random.default_rng(0).random((8, n_rows)), strict=True))), path)
-    return path
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the memory of a process from /proc")
-@pytest.mark.parametrize(("ending", "few", "many"), [("csv", 4_000, 400_000), ("parquet", 200_000, 800_000)])
-def test_memory_does_not_grow_with_the_rows_unless_all_are_read(tmp_path, ending, few, many):
-    short, long = (numbers_in(tmp_path / f"{n_rows}.{ending}", n_rows) for n_rows in (few, many))
-    # The additional numbers are 25 000 KiB or more. A page of each Parquet column is in memory even in short tables.
-    assert peak_memory(long, "batches") - peak_memory(short, "batches") < 10_000
-    assert peak_memory(long, "whole") - peak_memory(short, "whole") > 20_000

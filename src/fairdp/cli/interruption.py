@@ -22,8 +22,8 @@ def saying_what_is_kept(
             # On use: the names of the methods are needed by nobody who is not interrupted.
             from fairdp.methods import METHODS
 
-            # A search has no method that goes on.
-            continues = method in METHODS and METHODS[str(method)].is_one_run
+            # A search, which names none, cannot be continued.
+            continues = method is not None and method in METHODS and METHODS[method].is_one_run
             remedy = "" if checkpoint or not continues else "; with --checkpoint FILE a run can be continued"
             kept = f"nothing was written{remedy}"
         raise KeyboardInterrupt(f"interrupted: {kept}.") from None

@@ -11,9 +11,8 @@ from fairdp.report.model import ModelReport
 from fairdp.report.rates import FOUR_FIFTHS
 from fairdp.rounding import bound_above, bound_below, rounded_up
 
-# What the statements say, and what a page has room for.
-NOT_COVERED = (
-    *privacy.NOT_COVERED,
+# What a page has room for, beside what the statement says.
+_ALSO_NOT_COVERED = (
     "group names and labels that are themselves private",
     "floating-point side channels, running time, and messages about bad input",
 )
@@ -21,6 +20,11 @@ NOT_PROMISED = (
     *record.NOT_PROMISED,
     "records that are not an independent sample, such as households or repeated visits",
 )
+
+
+def not_covered(report: ModelReport) -> list[str]:
+    """What the stated ε does not speak of."""
+    return [*privacy.not_covered(report.privacy), *_ALSO_NOT_COVERED]
 
 
 def headline(report: ModelReport) -> str:

@@ -9,7 +9,7 @@ from fairdp.defaults import train_config
 from fairdp.files import json_bytes
 from fairdp.fitting import COUNTS_SHARE, plan_run
 from fairdp.privacy import PrivacySpent, privacy_spent, trial_spends
-from fairdp.selection import Selection
+from fairdp.selection import selection_from
 from fairdp.verification.check import SAME, Check, Record, cells_of, equal, number, same, settings_of
 
 
@@ -24,7 +24,7 @@ def privacy_checks(model: Record, privacy: Record) -> Iterator[Check]:
 def _epsilon(privacy: Record) -> Check:
     """Epsilon of each group from what was recorded of the mechanism, and the total from those."""
     wrong, delta = [], privacy["delta"]
-    selection = Selection.from_dict(privacy["selection"]) if privacy["selection"] else None
+    selection = selection_from(privacy["selection"])
     for group, recorded in privacy["epsilon_by_group"].items():
         mechanism = mechanism_from(privacy["mechanisms"][group])
         spent = epsilon_spent(mechanism, delta) if selection is None else selection.epsilon(group, delta)
@@ -100,7 +100,7 @@ def _planned(model: Record, privacy: Record) -> Check:
         public_assumptions=tuple(privacy["public_assumptions"]),
         certify_fraction=settings.certification.fraction if certifies else 0.0,
         histogram_epsilon=settings.histogram_epsilon,
-        selection=Selection.from_dict(privacy["selection"]) if privacy["selection"] else None,
+        selection=selection_from(privacy["selection"]),
     )
     planned = json.loads(json_bytes(again.to_dict()))
     wrong = [name for name in planned if not same(privacy[name], planned[name])]
