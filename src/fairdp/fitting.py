@@ -28,6 +28,7 @@ from fairdp.training.extractors import BoundedInputs, cnn, logistic, mlp
 from fairdp.training.functional import fair_functional_head
 from fairdp.training.group_models import train_group_models
 from fairdp.training.loop import TrainingState, train
+from fairdp.training.memory import kept_memory
 from fairdp.training.models import ExtractorBuilder, ScoreModel
 from fairdp.training.recipe import Plan, make_plan
 from fairdp.training.update import FlatOptimizer
@@ -176,7 +177,7 @@ def run(
         return look(state.step)
 
     notes: dict[str, Any] = {}
-    with torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
+    with kept_memory(), torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
         if plan.recipe.group_models:
             notes = _smoothing_notes(train_group_models(state, data, plan, config, after), plan)
         else:

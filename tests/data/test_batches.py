@@ -186,14 +186,18 @@ def test_a_file_that_changes_between_counting_and_reading_is_refused(write, monk
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("60,Male", "60,Martian", r"^rows 3 to 4: column 'sex' holds 'Martian', which the schema does not declare"),
+        (
+            "60,Male",
+            "60,Martian",
+            r"^rows 3 to 4: column 'sex' holds 'Martian' in row 4, which the schema does not declare",
+        ),
         (
             "60,Male",
             "60,",
             r"^rows 3 to 4: column 'sex' has 1 missing values, the first in row 4; fill or drop them\.$",
         ),
         ("70,", ",", r"^rows 5 to 5: column 'age' has 1 missing values, the first in row 5; declare missing"),
-        ("30", "old", r"^rows 1 to 2: column 'age' holds 'old', which is not a number; correct it\.$"),
+        ("30", "old", r"^rows 1 to 2: column 'age' holds 'old' in row 1, which is not a number; correct it\.$"),
         ("age", "Age", r"^the table has no column 'age'; did you mean 'Age'\?$"),
     ],
 )

@@ -43,7 +43,7 @@ def test_dates_count_in_days_as_text_and_as_dates():
 
 
 def test_text_is_no_number():
-    with pytest.raises(ValueError, match=r"^column 'age' holds 'old', which is not a number; correct it\.$"):
+    with pytest.raises(ValueError, match=r"^column 'age' holds 'old' in row 2, which is not a number; correct it\.$"):
         Numeric(name="age", low=0, high=1).encode(pd.Series([1, "old"], name="age"))
 
 
@@ -63,7 +63,7 @@ def test_missing_category_is_the_question_mark_if_declared():
 
 def test_unknown_category_is_named():
     column = Categorical(name="race", categories=("White",))
-    message = r"^column 'race' holds 'Martian', which the schema does not declare; declare it, .* or correct the row\.$"
+    message = r"^column 'race' holds 'Martian' in row 2, which the schema does not declare; .* or correct the row\.$"
     with pytest.raises(ValueError, match=message):
         column.encode(pd.Series(["White", "Martian"]))
 

@@ -49,8 +49,8 @@ def test_a_changed_byte_is_refused_and_with_new_sums_not_verified(copy_of):
     with pytest.raises(ValueError, match=r"was changed: model\.safetensors does not match SHA256SUMS"):
         run_report(folder)
     sum_up(folder)
-    found = answer(folder)
-    assert found["verified"] is False
+    refused = CliRunner().invoke(report, [str(folder), "--json"])
+    assert (refused.exit_code, json.loads(refused.stdout)["verified"]) == (1, False)
     assert "belongs to another model.safetensors" in (folder.parent / "copy-report.html").read_text()
 
 

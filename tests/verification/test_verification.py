@@ -135,13 +135,15 @@ def test_the_certificate_of_another_model_is_noticed(folder, tmp_path):
 def test_what_is_no_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"nowhere' is not a folder; name the folder of a saved model\.$"):
         verify_folder(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"holds no saved model; name the folder that fit or save wrote\.$"):
+        verify_folder(tmp_path)
 
 
 @pytest.mark.parametrize("name", [*FILES, "SHA256SUMS"])
 def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
     (check,) = verify_folder(folder)
-    assert (check.passed, check.found) == (False, f"{name} is missing.")
+    assert (check.passed, check.found) == (False, f"missing: {name}.")
 
 
 @pytest.mark.parametrize("kind", ["deterministic", "smoothed with a small head"])

@@ -29,8 +29,9 @@ def report(
 ) -> None:
     """Write one file about the saved model, or the comparison, in FOLDER: privacy, fairness, cards and checks.
 
-    The model is verified first, and the page says at its top if it does not verify. It needs no network, and without a
-    comparison it holds only what may be published; the figures of a comparison are for the data holder's eyes.
+    The model is verified first; if it does not verify, the page says so at its top and the exit code is 1. The page
+    needs no network, and without a comparison it holds only what may be published; the figures of a comparison are for
+    the data holder's eyes.
     """
     from fairdp.report.writing import run_report
     from fairdp.reporting import print_pairs
@@ -39,3 +40,5 @@ def report(
     # A comparison promises nothing that could be verified.
     shown = {name: value for name, value in written.items() if as_json or value is not None}
     print_pairs(shown, as_json=as_json)
+    if written["verified"] is False:
+        raise click.exceptions.Exit(1)

@@ -176,10 +176,13 @@ def category_codes(values: pd.Series, name: str, categories: tuple[str, ...], *,
     texts = [text_of(unique) for unique in uniques]
     if other:
         texts = [text if text in position else other for text in texts]
-    for text in texts:
+    for i, text in enumerate(texts):
         if text not in position:
+            row = first_row(np.flatnonzero(codes == i), values.index)
             remedy = "declare it, or a category that others count as, or correct the row"
-            raise ValueError(f"column {name!r} holds {text!r}, which the schema does not declare; {remedy}.")
+            raise ValueError(
+                f"column {name!r} holds {text!r} in row {row}, which the schema does not declare; {remedy}."
+            )
     if MISSING not in position:
         refuse_missing(name, codes < 0, values.index, remedy=f"declare the category {MISSING!r} or fill the row")
     # Code −1 marks a missing value: it picks the last entry.
@@ -198,7 +201,8 @@ def numbers_of(values: pd.Series) -> NDArray[np.float64]:
         days = _days(dates_of(rest))
         if np.isnan(days).any():
             wrong = rest[np.isnan(days)].iloc[0]
-            raise ValueError(f"column {values.name!r} holds {wrong!r}, which is not a number; correct it.")
+            row = first_row(np.flatnonzero(other)[np.isnan(days)], values.index)
+            raise ValueError(f"column {values.name!r} holds {wrong!r} in row {row}, which is not a number; correct it.")
         # Conversion may have handed out a view of the table.
         numbers = numbers.copy()
         numbers[other] = days
@@ -222,11 +226,16 @@ def _days(dates: pd.Series) -> NDArray[np.float64]:
 
 
 def refuse_missing(name: str, absent: NDArray[np.bool_], index: pd.Index, *, remedy: str) -> None:
-    """Refuse missing values, naming the first row. Rows are counted from 1, in a batch from its place in the table."""
+    """Refuse missing values, naming the first row."""
     if absent.any():
-        before = index.start if isinstance(index, pd.RangeIndex) and index.step == 1 else 0
-        first = before + int(np.flatnonzero(absent)[0]) + 1
+        first = first_row(np.flatnonzero(absent), index)
         raise ValueError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")
+
+
+def first_row(positions: NDArray[np.intp], index: pd.Index) -> int:
+    """The first of these rows as people count, from 1; in a batch from its place in the table."""
+    before = index.start if isinstance(index, pd.RangeIndex) and index.step == 1 else 0
+    return before + int(positions[0]) + 1
 
 
 def _factorized(values: pd.Series) -> tuple[NDArray[np.int64], list[Hashable]]:

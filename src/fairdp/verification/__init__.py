@@ -47,8 +47,10 @@ def _uncertified(model: Record, certificate: Record) -> Check:
 
 def _read(folder: Path) -> tuple[dict[str, bytes], Check]:
     missing = [name for name in (*FILES, SUMS) if not (folder / name).is_file()]
+    if len(missing) == len(FILES) + 1:
+        raise ValueError(f"{str(folder)!r} holds no saved model; name the folder that fit or save wrote.")
     if missing:
-        return {}, Check("files", False, f"{', '.join(missing)} is missing.")
+        return {}, Check("files", False, f"missing: {', '.join(missing)}.")
     contents = {name: (folder / name).read_bytes() for name in FILES}
     lines = (folder / SUMS).read_text(errors="replace").splitlines()
     recorded = {line[66:]: line[:64] for line in lines}
