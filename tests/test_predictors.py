@@ -67,6 +67,15 @@ class TestChances:
         mixed = replace(own, dilution=0.4, constant=constant)
         assert mixed.chances(THREE, X) == pytest.approx(0.6 * own.chances(THREE, X) + 0.4 * constant)
 
+    @pytest.mark.parametrize("kind", PREDICTORS)
+    def test_scores_that_are_known_are_not_computed_again(self, kind, monkeypatch):
+        X = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
+        predictor, scores = Predictor(kind=kind, key=KEY), THREE.scores(torch.from_numpy(X)).double().numpy()
+        chances, decisions = predictor.chances(THREE, X), predictor.decisions(THREE, X)
+        monkeypatch.setattr(ScoreModel, "scores", None)
+        assert predictor.chances(THREE, X, scores=scores).tolist() == chances.tolist()
+        assert predictor.decisions(THREE, X, scores=scores).tolist() == decisions.tolist()
+
     @pytest.mark.parametrize(("kind", "chance"), [("deterministic", 1.0), ("gibbs", 0.5), ("smoothed", ndtr(0.25))])
     def test_a_dead_embedding_is_decided_by_the_bias(self, kind, chance):
         model = linear([5.0, 0.0, 1.5], [5.0, 0.0, -1.0])

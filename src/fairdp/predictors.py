@@ -62,11 +62,19 @@ class Predictor:
         return self.kind != "deterministic" or self.dilution > 0 or self.flips is not None
 
     def chances(
-        self, model: ScoreModel, X: NDArray[np.float32], *, groups: NDArray[np.int64] | None = None
+        self,
+        model: ScoreModel,
+        X: NDArray[np.float32],
+        *,
+        groups: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]:
-        """Probability of a positive decision for each record, over the coins; groups matter to a rule that flips."""
+        """Probability of a positive decision for each record, over the coins; groups matter to a rule that flips.
+
+        ``scores`` are the model's of these records, where they are known already.
+        """
         records = torch.from_numpy(np.require(X, np.float32, ["C", "W"]))
-        own = _CHANCES[self.kind](model, records, self.smoothing)
+        own = _CHANCES[self.kind](model, records, self.smoothing, scores)
         if self.flips is not None:
             if groups is None and len(self.flips) == 1:
                 groups = np.zeros(len(records), dtype=np.int64)
@@ -83,11 +91,12 @@ class Predictor:
         person_ids: Sequence[Any] | None = None,
         *,
         groups: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
     ) -> NDArray[np.int64]:
         """Decision for each record; the coin of a person is a keyed hash of their id, or else of their record."""
         if person_ids is not None and len(person_ids) != len(X):
             raise ValueError(f"person_ids has {len(person_ids)} entries, but X has {len(X)} records.")
-        chances = self.chances(model, X, groups=groups)
+        chances = self.chances(model, X, groups=groups, scores=scores)
         if not self.tosses_coins:
             return chances.astype(np.int64)
         return (self._coins(X, person_ids) < chances).astype(np.int64)
@@ -122,23 +131,33 @@ class Predictor:
         return np.multiply(np.frombuffer(digests, dtype="<u8") >> np.uint64(11), 2.0**-53, dtype=np.float64)
 
 
-def _deterministic(model: ScoreModel, records: Tensor, smoothing: float) -> NDArray[np.float64]:
-    return (model.scores(records) >= 0).double().numpy()
+def _deterministic(
+    model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    return (_scores(model, records, scores) >= 0).astype(np.float64)
 
 
-def _gibbs(model: ScoreModel, records: Tensor, smoothing: float) -> NDArray[np.float64]:
+def _gibbs(
+    model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     heads = model.heads
     parts = [(xi @ heads[:, :-1].T + heads[:, -1] >= 0).double().mean(1) for xi in model.embeddings(records)]
     return torch.cat(parts).numpy() if parts else np.empty(0)
 
 
-def _smoothed(model: ScoreModel, records: Tensor, smoothing: float) -> NDArray[np.float64]:
-    scores = model.scores(records).double().numpy()
+def _smoothed(
+    model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     norms = [torch.linalg.vector_norm(xi, dim=1).double().numpy() for xi in model.embeddings(records)]
-    return smoothed_probability(scores, np.concatenate(norms) if norms else np.empty(0), smoothing=smoothing)
+    lengths = np.concatenate(norms) if norms else np.empty(0)
+    return smoothed_probability(_scores(model, records, scores), lengths, smoothing=smoothing)
 
 
-_CHANCES: dict[str, Callable[[ScoreModel, Tensor, float], NDArray[np.float64]]] = {
+def _scores(model: ScoreModel, records: Tensor, known: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    return model.scores(records).double().numpy() if known is None else known
+
+
+_CHANCES: dict[str, Callable[[ScoreModel, Tensor, float, NDArray[np.float64] | None], NDArray[np.float64]]] = {
     "deterministic": _deterministic,
     "gibbs": _gibbs,
     "smoothed": _smoothed,

@@ -39,11 +39,12 @@ def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None =
                 "decisions without it (see `fairdp methods`)."
             )
         groups = schema.encode_groups(rows)[0]
-    decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups)
+    decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
     named = np.where(decisions == 1, schema.positive, schema.negative)
     frame = pd.DataFrame({"score": scores, "probability": expit(scores), "decision": named})
     if estimator.predictor_.tosses_coins:
-        frame.insert(2, "chance", estimator.predictor_.chances(estimator.score_model_, records, groups=groups))
+        chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
+        frame.insert(2, "chance", chances)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
     try:
         write_file(out, content)
@@ -67,7 +68,7 @@ def run_evaluate(
         estimator, schema = load_saved(folder)
         test = encode_table(read_table(table), schema)
     scores = estimator.scores(test.X)
-    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups)
+    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     intervals = confidence_intervals(
         test.y,
         scores,

@@ -5,9 +5,10 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Parameters of glibc's mallopt, and their defaults: the program can set them, but not read them.
-_TRIM_THRESHOLD, _DEFAULT_TRIM_THRESHOLD = -1, 128 * 1024
-_MMAP_MAX, _DEFAULT_MMAP_MAX = -4, 65536
+# Parameters of glibc's mallopt: they can be set, but not read, and once set they no longer adapt to the program.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+# What they come to by themselves in a program that frees large blocks.
+_USUAL = {_TRIM_THRESHOLD: 64 * 2**20, _MMAP_THRESHOLD: 32 * 2**20, _MMAP_MAX: 65536}
 
 
 @contextmanager
@@ -26,6 +27,6 @@ def kept_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        libc.mallopt(_MMAP_MAX, _DEFAULT_MMAP_MAX)
-        libc.mallopt(_TRIM_THRESHOLD, _DEFAULT_TRIM_THRESHOLD)
+        for parameter, value in _USUAL.items():
+            libc.mallopt(parameter, value)
         libc.malloc_trim(0)

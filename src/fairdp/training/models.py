@@ -121,17 +121,17 @@ class ScoreModel:
         self.extractor.train()
         return embeddings
 
-    def scores(self, X: Tensor, *, chunk: int = 8192) -> Tensor:
+    def scores(self, X: Tensor) -> Tensor:
         """Scores as deployed, shape (n_records,): those of the mean head, or the logit of their smoothed chance."""
         if self.smoothing is None:
-            return self._plain_scores(X, chunk)
+            return self._plain_scores(X)
         rng, exact = np.random.default_rng(self.smoothing.seed), self.params.clone()
         log_chances = torch.full((2, len(X)), -math.inf, dtype=torch.float64)
         try:
             for _ in range(self.smoothing.n_draws):
                 noise = torch.from_numpy(rng.standard_normal(len(exact))).float()
                 torch.add(exact, noise, alpha=self.smoothing.deviation, out=self.params)
-                scores = self._plain_scores(X, chunk).double()
+                scores = self._plain_scores(X).double()
                 own = nn.functional.logsigmoid(torch.stack([scores, -scores]))
                 torch.logaddexp(log_chances, own, out=log_chances)
         finally:
@@ -143,14 +143,15 @@ class ScoreModel:
         """Plain values of the smoothing, if there is one."""
         return None if self.smoothing is None else asdict(self.smoothing)
 
-    def _plain_scores(self, X: Tensor, chunk: int) -> Tensor:
+    def _plain_scores(self, X: Tensor) -> Tensor:
         """Mean score of the heads; the extractor runs as at prediction (no dropout)."""
         head = self.heads.mean(0)
-        parts = [embedded @ head[:-1] + head[-1] for embedded in self.embeddings(X, chunk=chunk)]
+        parts = [embedded @ head[:-1] + head[-1] for embedded in self.embeddings(X)]
         return torch.cat(parts) if parts else torch.empty(0)
 
-    def embeddings(self, X: Tensor, *, chunk: int = 8192) -> Iterator[Tensor]:
-        """Embeddings as at prediction, some thousand records at a time."""
+    def embeddings(self, X: Tensor) -> Iterator[Tensor]:
+        """Embeddings as at prediction, some thousand records at a time, or so many images as a cache holds."""
+        chunk = 8192 if len(self.shape) == 1 else 128
         return (self.embed_fixed(part) for part in torch.split(X, chunk) if len(part))
 
     def _width_of_embedding(self) -> int:
