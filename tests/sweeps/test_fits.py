@@ -69,6 +69,11 @@ def test_other_trainings_than_studies_have_noise_of_their_own(monkeypatch):
     assert "training_gap" not in figures_of(own, random_state=0)
 
 
+def test_a_smoothed_model_does_not_run_for_every_training_record():
+    smoothed = replace(FIT, method="dpsgd_smooth", settings=(*SETTINGS, ("n_draws", 2)), shifts=(), is_control=False)
+    assert "training_gap" not in figures_of(smoothed, random_state=0)
+
+
 def test_a_control_at_the_models_own_rate_is_the_model(figures):
     own = control_at([figures], figures["positive_rate"])
     for name in ("accuracy", *GAPS):

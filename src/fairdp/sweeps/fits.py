@@ -66,7 +66,8 @@ def figures_of(fit: Fit, *, random_state: int) -> dict[str, Any]:
         "epsilon": model.privacy_.epsilon,
         **_certified(model),
     }
-    if fit.is_experiment:
+    # Only studies of targets show it, and a smoothed model would run a hundred times for every training record.
+    if fit.is_experiment and model.score_model_.smoothing is None:
         found["training_gap"] = float(measure(model, parts.train)[metric])
     if fit.is_control:
         found["moved"] = _moved(model, parts.test, metric)
