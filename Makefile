@@ -55,7 +55,7 @@ docs: setup
 	@echo "Open docs/_build/index.html"
 
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
-# continues. Tables take about half an hour on two cores, faces two to three hours.
+# continues. Tables take about half an hour on two cores, faces about two hours.
 PAPER := datasets mc-error tradeoffs gains t-tests certificate-tightness impact-of-m imbalance members \
          noise-allocation schedule
 results: setup
