@@ -14,9 +14,7 @@ _POSITIVE = [np.mean([norm.cdf(0.8 * y - 0.4 + shift) for y in (0, 1)]) for shif
 TRUTH = {
     "demographic_parity_difference": _POSITIVE[0] - _POSITIVE[1],
     "positive_rate": np.mean(_POSITIVE),
-    "equalized_odds_difference": norm.cdf(0.4 + 0.6) - norm.cdf(0.4)
-    if norm.cdf(0.4 + 0.6) - norm.cdf(0.4) > norm.cdf(-0.4 + 0.6) - norm.cdf(-0.4)
-    else norm.cdf(-0.4 + 0.6) - norm.cdf(-0.4),
+    "equalized_odds_difference": max(norm.cdf(centre + 0.6) - norm.cdf(centre) for centre in (0.4, -0.4)),
     "demographic_parity_ratio": _POSITIVE[1] / _POSITIVE[0],
     "accuracy": np.mean([[norm.cdf(0.4 + s), 1 - norm.cdf(-0.4 + s)] for s in (0.6, 0.0)]),
     "equal_opportunity_difference": norm.cdf(0.4 + 0.6) - norm.cdf(0.4),

@@ -14,7 +14,6 @@ import yaml
 from cli_cases import SCHEMA
 from cli_cases import people as table_of_people
 from estimator_cases import CERTIFIED, fitted
-from fairdp.cli import main
 from fairdp.data.schema import read_schema
 from onnx_cases import ROUNDING, Own, metadata_of, outputs_of
 
@@ -29,21 +28,14 @@ def workplace(tmp_path, monkeypatch):
     Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA))
 
 
-def run(capsys, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    return stop.value.code, *capsys.readouterr()
-
-
 @pytest.mark.usefixtures("workplace")
 class TestCommand:
-    def test_from_a_table_to_decisions_in_another_runtime(self, capsys):
-        assert run(capsys, *FIT, *SHORT)[0] == 0
-        code, out, err = run(capsys, "export", "model", "--out", "model.onnx", "--json")
-        assert (code, err) == (0, "")
+    def test_from_a_table_to_decisions_in_another_runtime(self, run, answer):
+        assert run(*FIT, *SHORT).code == 0
+        answered = answer("export", "model", "--out", "model.onnx")
         content = Path("model.onnx").read_bytes()
         certificate = hashlib.sha256(Path("model/certificate.json").read_bytes()).hexdigest()
-        assert json.loads(out) == {
+        assert answered == {
             "out": "model.onnx",
             "certificate_sha256": certificate,
             "inputs": {"records": "float32 (n, 3)"},
@@ -56,16 +48,16 @@ class TestCommand:
         assert len(json.loads(props["feature_names"])) == 3
         assert "by the schema in model.json" in props["promise"]
 
-        assert run(capsys, "predict", "model", "people.csv", "--out", "decisions.csv")[0] == 0
+        assert run("predict", "model", "people.csv", "--out", "decisions.csv").code == 0
         theirs = outputs_of(content, read_schema("schema.yaml").encode(pd.read_csv("people.csv")))
         ours = pd.read_csv("decisions.csv")
         np.testing.assert_allclose(theirs["score"], ours["score"], rtol=0, atol=ROUNDING)
         sure = ours["score"].abs() > ROUNDING
         assert (np.array(["no", "yes"])[theirs["decision"]] == ours["decision"])[sure].all()
 
-    def test_the_page_on_deployment_runs(self, capsys):
-        assert run(capsys, *FIT, *SHORT)[0] == 0
-        assert run(capsys, "export", "model/", "--out", "model.onnx")[0] == 0
+    def test_the_page_on_deployment_runs(self, run):
+        assert run(*FIT, *SHORT).code == 0
+        assert run("export", "model/", "--out", "model.onnx").code == 0
         table_of_people(50, seed=1).drop(columns=["sex", "y"]).to_csv("new.csv", index=False)
         page = (Path(__file__).parent.parent.parent / "docs" / "deployment.md").read_text()
         names: dict[str, object] = {}
@@ -74,38 +66,38 @@ class TestCommand:
         assert names["decision"].shape == (50,)
         assert all(f"`{key}`" in page for key in names["props"])
 
-    def test_the_hash_is_that_of_the_folder_even_if_another_version_wrote_it(self, capsys):
+    def test_the_hash_is_that_of_the_folder_even_if_another_version_wrote_it(self, run):
         fitted(**CERTIFIED).save("model")
         path, sums = Path("model/certificate.json"), Path("model/SHA256SUMS")
         before = hashlib.sha256(path.read_bytes()).hexdigest()
         path.write_bytes(path.read_bytes() + b"\n")
         now = hashlib.sha256(path.read_bytes()).hexdigest()
         sums.write_text(sums.read_text().replace(before, now))
-        assert run(capsys, "export", "model", "--out", "model.onnx")[0] == 0
+        assert run("export", "model", "--out", "model.onnx").code == 0
         assert metadata_of(Path("model.onnx").read_bytes())["certificate_sha256"] == now
 
-    def refused(self, capsys, *words: str, out: str = "model.onnx") -> None:
+    def refused(self, run, *words: str, out: str = "model.onnx") -> None:
         before = sorted(Path().rglob("*"))
-        code, printed, line = run(capsys, "export", "model", "--out", out)
-        assert (code, printed, line.count("\n")) == (2, "", 1)
-        assert line.startswith("fairdp: ")
-        assert all(word in line for word in words), line
+        done = run("export", "model", "--out", out)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert done.err.startswith("fairdp: ")
+        assert all(word in done.err for word in words), done.err
         assert sorted(Path().rglob("*")) == before
 
-    def test_bad_input_is_refused_in_one_line(self, capsys, monkeypatch):
-        self.refused(capsys, "'model' is not a saved model")
+    def test_bad_input_is_refused_in_one_line(self, run, monkeypatch):
+        self.refused(run, "'model' is not a saved model")
         fitted(predictor="gibbs").save("model")
-        self.refused(capsys, "decides by a secret coin for each person", "fairdp predict", "'deterministic'")
+        self.refused(run, "decides by a secret coin for each person", "fairdp predict", "'deterministic'")
         fitted(module=Own).save("model")
-        self.refused(capsys, "own module", "write_onnx(FairDPClassifier.load(folder, module=...)")
+        self.refused(run, "own module", "write_onnx(FairDPClassifier.load(folder, module=...)")
         fitted().save("model")
-        self.refused(capsys, "--out must end in .onnx, got 'model.pt'", out="model.pt")
-        self.refused(capsys, "--out='none/model.onnx' cannot be written", out="none/model.onnx")
+        self.refused(run, "--out must end in .onnx, got 'model.pt'", out="model.pt")
+        self.refused(run, "--out='none/model.onnx' cannot be written", out="none/model.onnx")
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
-        self.refused(capsys, "onnxruntime, which is missing; run pip install 'fairdp[onnx]'")
+        self.refused(run, "onnxruntime, which is missing; run pip install 'fairdp[onnx]'")
 
-    def test_a_changed_folder_is_refused(self, capsys):
+    def test_a_changed_folder_is_refused(self, run):
         fitted().save("model")
         with open("model/certificate.json", "a") as file:
             file.write(" ")
-        self.refused(capsys, "certificate.json does not match SHA256SUMS")
+        self.refused(run, "certificate.json does not match SHA256SUMS")

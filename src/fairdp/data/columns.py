@@ -197,12 +197,11 @@ def numbers_of(values: pd.Series) -> NDArray[np.float64]:
     # Each value is a number or a date by itself: what one row means must not depend on the others.
     other = np.isnan(numbers) & values.notna().to_numpy(dtype=bool)
     if other.any():
-        rest = values[other]
-        days = _days(dates_of(rest))
-        if np.isnan(days).any():
-            wrong = rest[np.isnan(days)].iloc[0]
-            row = first_row(np.flatnonzero(other)[np.isnan(days)], values.index)
-            raise ValueError(f"column {values.name!r} holds {wrong!r} in row {row}, which is not a number; correct it.")
+        days = _days(dates_of(values[other]))
+        wrong = np.flatnonzero(other)[np.isnan(days)]
+        if len(wrong):
+            value, row = values.iloc[wrong[0]], first_row(wrong, values.index)
+            raise ValueError(f"column {values.name!r} holds {value!r} in row {row}, which is not a number; correct it.")
         # Conversion may have handed out a view of the table.
         numbers = numbers.copy()
         numbers[other] = days

@@ -15,7 +15,8 @@ from fairdp.data.tables import encode_table, read_table
 from fairdp.estimators import FairDPClassifier
 from fairdp.files import json_bytes, write_file
 from fairdp.intervals import confidence_intervals
-from fairdp.tasks.measuring import measure, warnings_of
+from fairdp.metrics import evaluate_decisions
+from fairdp.tasks.measuring import warnings_of
 
 
 def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def run_evaluate(
         rng=np.random.default_rng(seed),
         decisions=decisions,
     )
-    metrics = measure(estimator, test)
+    metrics = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
     return {
         "method": estimator.method,
         "n_test": test.n_samples,
