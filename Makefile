@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-SRC    := src tests docs
+SRC    := src tests docs tools
 
 # The data folder beside the checkout, where there is one; a user's own FAIRDP_DATA goes first.
 ifndef FAIRDP_DATA

@@ -9,8 +9,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fairdp._checks import ParameterError
+
 PAGE = Path(__file__).with_name("errors.md")
 SOURCE = Path(__file__).parent.parent / "src" / "fairdp"
+_REFUSALS = ("ValueError", "InputError", "ParameterError", "DataError", "SavedModelError")
 
 OPENING = """# Messages
 
@@ -40,11 +43,11 @@ def _rows(tree: ast.Module) -> Iterator[str]:
     for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
         made = _made(node)
         if made is not None and made.args and _is_error(made.func):
-            text = _template(made.args[0], constants)
+            text = _message(made, constants)
             if re.fullmatch(r"\{[^{}]*\}", text):  # A message of somebody else, handed on.
                 continue
             kind = ast.unparse(made.func).rpartition(".")[2]
-            yield f"| {_cell(text)}{'' if kind == 'ValueError' else f' (`{kind}`)'} |"
+            yield f"| {_cell(text)}{'' if kind in _REFUSALS else f' (`{kind}`)'} |"
 
 
 def _made(node: ast.AST) -> ast.Call | None:
@@ -57,7 +60,22 @@ def _is_error(func: ast.expr) -> bool:
     name = ast.unparse(func).rpartition(".")[2]
     known = getattr(builtins, name, None)
     told = isinstance(known, type) and issubclass(known, Exception) and name != "AttributeError"
-    return told or name in ("BadParameter", "UsageError", "ClickException", "PrivacyBudgetExceeded")
+    return told or name in (*_REFUSALS, "BadParameter", "UsageError", "ClickException", "PrivacyBudgetExceeded")
+
+
+def _message(made: ast.Call, constants: dict[str, str]) -> str:
+    """What an error says, put together as the error itself does."""
+    if ast.unparse(made.func) != "ParameterError":
+        return _template(made.args[0], constants).replace("`", "")
+    parameter, value, *words = (_template(argument, constants) for argument in made.args)
+    return str(ParameterError(parameter, _Shown(value), *words)).replace("`", "")
+
+
+class _Shown(str):
+    """A value that is shown without quotes, as what is filled in."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:

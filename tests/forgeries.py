@@ -9,13 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from estimator_cases import CERTIFIED, fitted
-from fairdp import METHODS, verification
-from fairdp.accounting import SampledGaussian, epsilon_spent
+from classifier_cases import CERTIFIED, fitted
+from fairdp import METHODS
+from fairdp._files import json_bytes
+from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.certify.certificate import certificate_from, certify
 from fairdp.certify.gaps import gap_bound
 from fairdp.certify.record import certificate_record, certificate_statement
-from fairdp.files import json_bytes
+from fairdp.saved.verify import folder as verification
 
 ONE = {"certify_metrics": ("demographic_parity",)}
 KINDS = {

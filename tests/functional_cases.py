@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairdp.keys import keyed_below
+from fairdp.randomness import keyed_below
 
 
 def source(purpose: str = "noise"):

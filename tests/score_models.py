@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairdp.training.backprop import Backprop
-from fairdp.training.extractors import Codes, UnitNorm, cnn, logistic, mlp
-from fairdp.training.models import ScoreModel
+from fairdp.networks.backprop import Backprop
+from fairdp.networks.extractors import Codes, UnitNorm, cnn, logistic, mlp
+from fairdp.networks.models import ScoreModel
 
 
 class Lookup(nn.Module):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairdp import files
-from fairdp.files import check_replaceable, json_bytes, write_file, write_folder
+from fairdp import _files as files
+from fairdp._files import check_replaceable, json_bytes, write_file, write_folder
 
 OLD = {"mark": b"old", "a": b"1", "b": b"2"}
 NEW = {"mark": b"new", "a": b"3"}

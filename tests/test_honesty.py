@@ -8,15 +8,18 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from estimator_cases import fitted
-from fairdp import FairDPClassifier, fitting, looks
+from classifier_cases import fitted
+from fairdp import FairDPClassifier
+from fairdp.cli.printing import print_plan
+from fairdp.commands.plan import plan_report
 from fairdp.data.grouped import GroupedData
-from fairdp.fitting import Progress, seed_of
-from fairdp.planning import plan_report
-from fairdp.reporting import print_plan
+from fairdp.networks.backprop import RecordByRecord, backprop_of
+from fairdp.networks.models import ScoreModel
+from fairdp.randomness import seed_of
+from fairdp.run import certifying, hold_out
+from fairdp.run import plan as planning
+from fairdp.run.progress import Progress
 from fairdp.training import clipping
-from fairdp.training.backprop import RecordByRecord, backprop_of
-from fairdp.training.models import ScoreModel
 
 SETTINGS = {"method": "fairdp", "epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1}
 
@@ -136,10 +139,10 @@ def test_another_forward_cannot_continue_with_the_same_noise(tmp_path):
 
 def test_private_sizes_are_the_only_ones_that_plans_see(monkeypatch):
     """Rate, checks and normalisers follow the noisy counts, never the real ones."""
-    monkeypatch.setattr(fitting, "discrete_laplace", lambda epsilon, rand_below: 9_000)
+    monkeypatch.setattr(hold_out, "discrete_laplace", lambda epsilon, rand_below: 9_000)
     plans = []
-    original = fitting.plan_run
-    monkeypatch.setattr(fitting, "plan_run", lambda *a: plans.append(original(*a)) or plans[-1])
+    original = planning.plan_run
+    monkeypatch.setattr(planning, "plan_run", lambda *a: plans.append(original(*a)) or plans[-1])
     data = records(sizes=(10, 500))
     model = FairDPClassifier(method="fairdp", epsilon=1.0, n_steps=5, group_sizes="private", random_state=0)
     model.fit_grouped(data)
@@ -163,12 +166,12 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
 
     Without the first record all others are added up in other parts.
     """
-    from fairdp.accounting import PrivacyBudget
-    from fairdp.config import LARGEST_PHYSICAL_BATCH, TrainConfig
+    from fairdp.accounting.mechanisms import PrivacyBudget
+    from fairdp.accounting.plan import make_plan
+    from fairdp.config.training import LARGEST_PHYSICAL_BATCH, TrainConfig
     from fairdp.methods import METHODS
-    from fairdp.training.extractors import logistic
+    from fairdp.networks.extractors import logistic
     from fairdp.training.loop import Trainer, TrainingState
-    from fairdp.training.recipe import make_plan
     from fairdp.training.update import FlatOptimizer
 
     X = (value * np.random.default_rng(2).uniform(0.7, 1.3, (n, 3))).astype(np.float32)
@@ -228,8 +231,8 @@ def test_a_model_that_is_loaded_and_saved_again_still_reads_tables(tmp_path):
 
 def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(monkeypatch):
     """Two models of one seed: were their noise the same, the difference of their released counts would be exact."""
-    exact, original = [], looks.count_decisions
-    monkeypatch.setattr(looks, "count_decisions", lambda *given: exact.append(original(*given)) or exact[-1])
+    exact, original = [], certifying.count_decisions
+    monkeypatch.setattr(certifying, "count_decisions", lambda *given: exact.append(original(*given)) or exact[-1])
     models = [fitted(certify_fraction=0.2, epsilon=0.1, hidden=hidden) for hidden in ((4,), (8,), (4,))]
     noise = [np.array(model.certificate_.counts) - counts for model, counts in zip(models, exact, strict=True)]
     assert (exact[0] != exact[1]).any()
@@ -238,8 +241,8 @@ def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(mon
 
 
 def test_records_with_coarse_values_are_not_called_fresh_unless_that_can_be_told():
-    from fairdp.register import TRAINING, Register
-    from fairdp.tasks.certify import refuse_used
+    from fairdp.commands.certify import refuse_used
+    from fairdp.saved.used_records import TRAINING, Register
 
     coarse = np.random.default_rng(0).integers(64, size=(2, 5000), dtype=np.uint64)
     register = Register.new().with_use(TRAINING, coarse[0])

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from fairdp.checkpoint import read_checkpoint
+from fairdp.run.checkpoint import read_checkpoint
 
 N_STEPS = 2500
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from estimator_cases import people
+from classifier_cases import people
 from fairdp import FairDPClassifier, GroupedData, make_private_fair
+from fairdp.saved.verify.folder import verify_folder
 from fairdp.training.loop import PrivacyBudgetExceeded
-from fairdp.verification import verify_folder
 
 SETTINGS = {
     "method": "dpsgd",

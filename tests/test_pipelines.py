@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-from estimator_cases import SHORT, people
+from classifier_cases import SHORT, people
 from fairdp import FairDPClassifier, gap_scorer
 
 

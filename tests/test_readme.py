@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp import cli, defaults
+from fairdp import cli
+from fairdp.config import defaults
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 FENCED = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)

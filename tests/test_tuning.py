@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from estimator_cases import people
+from classifier_cases import people
 from fairdp import FairDPClassifier, GroupedData, tune, tuning
+from fairdp.accounting.account import trial_spends
 from fairdp.data.synthetic import synthetic_population
-from fairdp.fitting import Progress
-from fairdp.metrics import decision_counts, fairness_metrics
-from fairdp.privacy import trial_spends
-from fairdp.verification import verify_folder
+from fairdp.metrics.rates import decision_counts, fairness_metrics
+from fairdp.run.progress import Progress
+from fairdp.saved.verify.folder import verify_folder
 from forgeries import failed, forge
 from statistical import assert_rate_at_most
 

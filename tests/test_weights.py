@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from estimator_cases import SHORT, fitted, people
+from classifier_cases import SHORT, fitted, people
 from fairdp import FairDPClassifier
-from fairdp.accounting import PrivacyBudget
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.training.extractors import mlp
+from fairdp.networks.extractors import mlp
+from fairdp.networks.models import ScoreModel
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import make_plan
 from fairdp.training.update import FlatOptimizer
 
 ROUNDING = 1 + 1e-5

@@ -3,16 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairdp.accounting import PrivacyBudget
+    from fairdp.accounting.mechanisms import PrivacyBudget
+    from fairdp.accounting.spent import PrivacySpent
+    from fairdp.classifier import FairDPClassifier
     from fairdp.data.catalog import load_dataset
     from fairdp.data.grouped import GroupedData
     from fairdp.data.synthetic import synthetic_population
-    from fairdp.estimators import FairDPClassifier
-    from fairdp.evaluation import Evaluation
     from fairdp.methods import METHODS
+    from fairdp.metrics.evaluation import Evaluation
+    from fairdp.metrics.scoring import accuracy_within_gap, gap_scorer
     from fairdp.own_loop import make_private_fair
-    from fairdp.privacy import PrivacySpent
-    from fairdp.scoring import accuracy_within_gap, gap_scorer
+    from fairdp.saved.onnx import write_onnx
     from fairdp.tuning import tune
 
 __version__ = "0.1.0"
@@ -30,22 +31,24 @@ __all__ = [
     "make_private_fair",
     "synthetic_population",
     "tune",
+    "write_onnx",
 ]
 
 # Names are looked up on first use: `fairdp --help` must not wait for torch.
 _HOMES = {
-    "Evaluation": "fairdp.evaluation",
-    "FairDPClassifier": "fairdp.estimators",
+    "Evaluation": "fairdp.metrics.evaluation",
+    "FairDPClassifier": "fairdp.classifier",
     "GroupedData": "fairdp.data.grouped",
     "METHODS": "fairdp.methods",
-    "PrivacyBudget": "fairdp.accounting",
-    "PrivacySpent": "fairdp.privacy",
-    "accuracy_within_gap": "fairdp.scoring",
-    "gap_scorer": "fairdp.scoring",
+    "PrivacyBudget": "fairdp.accounting.mechanisms",
+    "PrivacySpent": "fairdp.accounting.spent",
+    "accuracy_within_gap": "fairdp.metrics.scoring",
+    "gap_scorer": "fairdp.metrics.scoring",
     "load_dataset": "fairdp.data.catalog",
     "make_private_fair": "fairdp.own_loop",
     "synthetic_population": "fairdp.data.synthetic",
     "tune": "fairdp.tuning",
+    "write_onnx": "fairdp.saved.onnx",
 }
 
 

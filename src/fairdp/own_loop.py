@@ -13,14 +13,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from fairdp import fitting
-from fairdp.accounting import SampledGaussian, epsilon_spent
+from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
+from fairdp.classifier import FairDPClassifier
 from fairdp.data.arrays import grouped_arrays
 from fairdp.data.grouped import GroupedData
-from fairdp.estimators import FairDPClassifier
 from fairdp.methods import METHODS
-from fairdp.runs import PreparedRun, finish_run, prepare_run
-from fairdp.settings import RunSettings
+from fairdp.run.fit import PreparedRun, finish_run, prepare_run
+from fairdp.run.progress import Progress
+from fairdp.run.settings import RunSettings
+from fairdp.run.training import check_unchanged
 from fairdp.training.loop import Trainer, TrainingState
 from fairdp.training.update import FlatOptimizer
 
@@ -62,7 +63,7 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
     records, classes = _records(estimator, data)
-    prepared = prepare_run(settings, records, fitting.Progress())
+    prepared = prepare_run(settings, records, Progress())
     _PREPARED.add(module)
     return PrivateLoop(estimator, prepared, classes)
 
@@ -129,7 +130,7 @@ class PrivateLoop:
         state = self._trainer.state
         if state.step < self.n_steps:
             self._trainer.deploy()
-        fitting.check_unchanged(self._model)
+        check_unchanged(self._model)
         self._finished = True
         estimator = self._estimator.adopt(finish_run(self._prepared, {}, started=self._started))
         estimator.classes_ = self._classes

@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from fairdp import fitting
+from fairdp.accounting.account import trial_spends
+from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.record import estimated_metrics
+from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
-from fairdp.estimators import FairDPClassifier
-from fairdp.looks import check_certifiable
 from fairdp.methods import METHODS
-from fairdp.parts import hold_out
-from fairdp.privacy import trial_spends
-from fairdp.runs import Trial, account
-from fairdp.scoring import within_gap
-from fairdp.selection import Selection, draw_trials, largest_within, merged
-from fairdp.settings import RunSettings
+from fairdp.metrics.scoring import within_gap
+from fairdp.randomness import Generators, seed_of
+from fairdp.run.certifying import check_certifiable
+from fairdp.run.fit import Trial
+from fairdp.run.hold_out import hold_out
+from fairdp.run.plan import account
+from fairdp.run.settings import RunSettings
 
 Candidate = dict[str, Any]
 _SPLIT_KEY_BYTES = 16
@@ -81,7 +82,7 @@ def tune(
     if progress is not None and progress.checkpoint is not None:
         raise ValueError(f"checkpoint={str(progress.checkpoint)!r} would join trials that must not know of each other.")
     expected = float(max(4, 2 * len(candidates)) if expected_trials is None else expected_trials)
-    rng = np.random.default_rng(fitting.seed_of(estimator.random_state))
+    rng = np.random.default_rng(seed_of(estimator.random_state))
     seeded = estimator.random_state is not None
     split_key = rng.bytes(_SPLIT_KEY_BYTES) if seeded else secrets.token_bytes(_SPLIT_KEY_BYTES)
     epsilon, trial = _planned(estimator, candidates, data, split_key, expected, seeded=seeded)
@@ -128,7 +129,7 @@ def _planned(
         _check(_settings(estimator, own, budget.epsilon), data)
     # All candidates hold out the same records.
     settings = _settings(estimator, candidates[0], budget.epsilon)
-    parts = hold_out(settings, data, fitting.Generators.of(0), None, split_key=split_key)
+    parts = hold_out(settings, data, Generators.of(0), None, split_key=split_key)
 
     def selection(epsilon: float) -> Selection:
         spends = []

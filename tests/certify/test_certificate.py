@@ -6,9 +6,9 @@ import pytest
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.certificate import certify
 from fairdp.certify.gaps import gap_bound, uses_score_box
-from fairdp.certify.registration import METRICS, levels_of
 from fairdp.certify.release import release_counts
-from fairdp.metrics import fairness_metrics
+from fairdp.config.certificate import METRICS, levels_of
+from fairdp.metrics.rates import fairness_metrics
 from statistical import assert_rate_at_most
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairdp.studies import implication
-from fairdp.studies.broken_twins import clopper_pearson_without_noise
-from fairdp.studies.certificate_coverage import TWIN
-from fairdp.studies.implication import ARMS, ImplicationTask, check_implication
-from fairdp.studies.known_truth import Setting, synthetic_certificates, synthetic_truths
+from fairdp.experiments.studies import implication
+from fairdp.experiments.studies.broken_twins import clopper_pearson_without_noise
+from fairdp.experiments.studies.certificate_coverage import TWIN
+from fairdp.experiments.studies.implication import ARMS, ImplicationTask, check_implication
+from fairdp.experiments.studies.known_truth import Setting, synthetic_certificates, synthetic_truths
 from statistical import assert_rate_at_most
 
 PROMISED = 0.05

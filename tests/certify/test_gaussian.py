@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairdp.certify.gaussian import (
-    dilution_for,
-    input_agnostic_bound,
-    smoothed_probability,
-    utility_ceiling,
-)
+from fairdp.certify.gaussian import dilution_for, input_agnostic_bound, smoothed_probability, utility_ceiling
 
 
 def test_smoothing_in_closed_form_equals_drawing_heads():

@@ -17,7 +17,7 @@ from fairdp.certify.certificate import (
     certificate_from,
     certify,
 )
-from fairdp.certify.registration import Registration
+from fairdp.config.certificate import Registration
 from statistical import assert_rate_at_most
 
 REQUIRED = 0.1

@@ -221,7 +221,7 @@ def test_a_mistake_in_the_program_is_no_bad_input(run, monkeypatch):
     def broken(task):
         raise ZeroDivisionError("float division\nby zero")
 
-    from fairdp.tasks import fit
+    from fairdp.commands import fit
 
     monkeypatch.setattr(fit, "run_fit", broken)
     check_refusal(run, FIT, ["internal error", "ZeroDivisionError", "FAIRDP_DEBUG"], code=cli.INTERNAL)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fairdp.cli import main
-from fairdp.tasks import certify as certify_task
+from fairdp.commands import certify as certify_task
 from forgeries import certificate_with, forge
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.sweeps import training
-from fairdp.sweeps.comparison import control_rows, privacy_cost
-from fairdp.sweeps.fits import Fit
-from fairdp.sweeps.populations import Population
+from fairdp.experiments.sweeps import training
+from fairdp.experiments.sweeps.comparison import control_rows, privacy_cost
+from fairdp.experiments.sweeps.fits import Fit
+from fairdp.experiments.sweeps.populations import Population
 
 QUICK = ("--grid", "n_steps=20", "--grid", "sample_rate=.1", "--workers", 1)
 SMALL = ("compare", "--dataset", "synthetic", "--seeds", 2, *QUICK)

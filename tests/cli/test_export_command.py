@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from classifier_cases import CERTIFIED, fitted
 from cli_cases import SCHEMA
 from cli_cases import people as table_of_people
-from estimator_cases import CERTIFIED, fitted
 from fairdp.data.schema import read_schema
 from onnx_cases import ROUNDING, Own, metadata_of, outputs_of
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.metrics import metrics_of_counts
-from fairdp.tasks import certify as certify_task
+from fairdp.commands import certify as certify_task
+from fairdp.metrics.rates import metrics_of_counts
 
 ONE = ("--certify-metrics", "demographic_parity")
 COLUMNS = ("--label", "approved", "--sensitive", "sex")

@@ -33,7 +33,7 @@ TEN_EPOCHS = ("--sample-rate", "0.002", "--n-steps", "5000")
 FEW_STEPS = ("--sample-rate", "0.002", "--n-steps", "50")
 LIMIT = 2 * 2**20
 
-IMPORTS = "import fairdp.estimators, pandas, pyarrow.parquet, sklearn, torch"
+IMPORTS = "import fairdp.classifier, pandas, pyarrow.parquet, sklearn, torch"
 COMMAND = "from fairdp.cli import main; main()"
 # What a command would hold that reads the whole table, and then encodes it.
 HOLDING_ALL = """

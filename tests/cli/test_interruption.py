@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairdp.tasks import fit
+from fairdp.commands import fit
 
 FIT = ("fit", "--dataset", "synthetic")
 NOTHING = "nothing was written"

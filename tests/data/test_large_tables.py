@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from cli_cases import SCHEMA, people
+from fairdp.classifier import FairDPClassifier
+from fairdp.commands import records
+from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.records import Source
 from fairdp.data import splits, tables
 from fairdp.data.schema import read_schema
 from fairdp.data.splits import split_by_own_coin
-from fairdp.estimators import FairDPClassifier
-from fairdp.register import read_register
-from fairdp.tasks import records
-from fairdp.tasks.fit import FitTask, run_fit
-from fairdp.tasks.records import Source
+from fairdp.saved.used_records import read_register
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 

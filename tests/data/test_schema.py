@@ -9,14 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairdp.data.schema import (
-    Binned,
-    Categorical,
-    Numeric,
-    OtherThan,
-    TableSchema,
-    read_schema,
-)
+from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema, read_schema
 
 SCHEMA = TableSchema(
     columns=(

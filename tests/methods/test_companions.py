@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 from fairdp.training.companion import Seen
-from fairdp.training.recipe import Recipe
 
 CONFIG = TrainConfig(sample_rate=0.2, n_steps=25, clip_norm=0.5, learning_rates=(0.3,), max_gap=0.01)
 

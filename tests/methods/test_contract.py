@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from fairdp.accounting import PrivacyBudget, epsilon_spent, joint_multiplier
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget, epsilon_spent, joint_multiplier
+from fairdp.accounting.plan import make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
+from fairdp.networks.extractors import mlp
+from fairdp.networks.models import ScoreModel
 from fairdp.training.companion import Companion
-from fairdp.training.extractors import mlp
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import make_plan
 from fairdp.training.update import FlatOptimizer
 from statistical import assert_normal
 
@@ -228,7 +228,7 @@ def test_physical_batches_change_a_step_by_rounding_only(name):
 
 @functools.cache
 def spent_together(sigma: float, sigma_counts: float) -> float:
-    from fairdp.accounting import SampledGaussian
+    from fairdp.accounting.mechanisms import SampledGaussian
 
     joint = joint_multiplier(sigma, sigma_counts)
     return epsilon_spent(SampledGaussian(sample_rate=0.01, noise_multiplier=joint, n_steps=1000), 1e-5)

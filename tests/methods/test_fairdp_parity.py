@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from fairdp import FairDPClassifier, load_dataset
-from fairdp.config import TrainConfig
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.metrics import decision_counts, fairness_metrics, group_rates
+from fairdp.metrics.rates import decision_counts, fairness_metrics, group_rates
+from fairdp.networks.extractors import NormalizedInputs, keeps_records_apart
 from fairdp.training.companion import Seen
-from fairdp.training.extractors import NormalizedInputs, keeps_records_apart
 
 CONFIG = TrainConfig(sample_rate=0.5, n_steps=10, clip_norm=1.0, learning_rates=(1.0,), max_gap=0.1)
 LABELLED = ["equal_opportunity", "equalized_odds"]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from opacus.accountants import PRVAccountant, RDPAccountant
 
-from fairdp.accounting import LaplaceRelease, PrivacyBudget
-from fairdp.defaults import METHOD_MODELS, train_config
+from fairdp.accounting.mechanisms import LaplaceRelease, PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.config.defaults import METHOD_MODELS, train_config
 from fairdp.methods import METHODS
-from fairdp.training.recipe import make_plan
 
 PRIVATE = [name for name, method in METHODS.items() if method.private]
 # The groups of Adult and Default-CCC, without the fifth that is held out.

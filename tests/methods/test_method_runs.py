@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from estimator_cases import CERTIFIED, SHORT, fitted, people
-from fairdp import METHODS, FairDPClassifier, fitting
+from classifier_cases import CERTIFIED, SHORT, fitted, people
+from fairdp import METHODS, FairDPClassifier
+from fairdp.accounting.account import BY_LABEL
+from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
-from fairdp.fitting import Progress
-from fairdp.metrics import decision_counts
-from fairdp.privacy import BY_LABEL
-from fairdp.tasks.fit import FitTask, run_fit
-from fairdp.tasks.records import Source
-from fairdp.training.extractors import BoundedInputs
-from fairdp.training.functional import bounded_inputs
+from fairdp.methods import functional
+from fairdp.methods.functional import bounded_inputs
+from fairdp.metrics.rates import decision_counts
+from fairdp.networks.extractors import BoundedInputs
+from fairdp.randomness import Generators
+from fairdp.run.progress import Progress
 
 
 class TestFunctionalMechanism:
@@ -31,21 +33,19 @@ class TestFunctionalMechanism:
         assert "pure: it holds with delta zero" in model.privacy_statement()
 
     def test_the_noise_is_that_of_the_budget(self, monkeypatch):
-        used, solve = [], fitting.fair_functional_head
+        used, solve = [], functional.fair_functional_head
 
         def spied(data, **given):
             used.append(given["epsilon"])
             return solve(data, **given)
 
-        monkeypatch.setattr(fitting, "fair_functional_head", spied)
+        monkeypatch.setattr(functional, "fair_functional_head", spied)
         fitted(method="fairfm", group_sizes="private")
         assert used == [pytest.approx(1.9)]
 
     def test_a_seed_that_is_used_again_meets_other_records_with_other_noise(self, monkeypatch):
-        drawn, below = [], fitting.Generators.below
-        monkeypatch.setattr(
-            fitting.Generators, "below", lambda self, purpose: drawn.append(purpose) or below(self, purpose)
-        )
+        drawn, below = [], Generators.below
+        monkeypatch.setattr(Generators, "below", lambda self, purpose: drawn.append(purpose) or below(self, purpose))
         X, y, sex = people()
         for data in ((X, y, sex), (X[:-1], y[:-1], sex[:-1])):
             fitted(method="fairfm", data=data)
@@ -140,7 +140,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.tables_only])
     def test_images_are_refused_before_they_are_read(self, method, monkeypatch):
-        monkeypatch.setattr("fairdp.tasks.fit.load_records", lambda source: pytest.fail("the data was read"))
+        monkeypatch.setattr("fairdp.commands.fit.load_records", lambda source: pytest.fail("the data was read"))
         source = Source(
             table=None, dataset="utkface", label=None, positive=None, sensitive=(), schema=None, test_fraction=0.2
         )

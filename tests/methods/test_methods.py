@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairdp.accounting import PrivacyBudget, epsilon_spent
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget, epsilon_spent
+from fairdp.accounting.plan import make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
-from fairdp.training.recipe import make_plan
 
 CONFIG = TrainConfig(sample_rate=0.05, n_steps=40, clip_norm=2.0, learning_rates=(0.1,), weight_bound=0.5, n_members=4)
 SIZES = (100.0, 300.0)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from estimator_cases import fitted, people
-from fairdp import looks
-from fairdp.metrics import decision_counts, fairness_metrics
-from fairdp.predictors import Predictor
+from classifier_cases import fitted, people
+from fairdp.metrics.rates import decision_counts, fairness_metrics
+from fairdp.run import certifying
+from fairdp.run.predictor import Predictor
 
 
 def test_the_estimated_gap_is_what_was_allowed():
@@ -33,14 +33,14 @@ def test_the_histogram_is_paid_out_of_the_budget():
 
 def test_the_programme_sees_counts_with_the_noise_that_is_paid_for(monkeypatch):
     released, seen = [], []
-    release, solve = looks.release_counts, looks.fair_flips
+    release, solve = certifying.release_counts, certifying.fair_flips
 
     def spied(counts, **given):
         released.append((counts.copy(), given["epsilon"]))
         return release(counts, **given)
 
-    monkeypatch.setattr(looks, "release_counts", spied)
-    monkeypatch.setattr(looks, "fair_flips", lambda counts, **given: seen.append(counts) or solve(counts, **given))
+    monkeypatch.setattr(certifying, "release_counts", spied)
+    monkeypatch.setattr(certifying, "fair_flips", lambda counts, **given: seen.append(counts) or solve(counts, **given))
     spent = fitted(method="dp_postprocess", epsilon=0.5).privacy_
     ((exact, epsilon),) = released
     assert epsilon == spent.histogram_epsilon == pytest.approx(0.05)

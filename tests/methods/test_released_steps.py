@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp.accounting import PrivacyBudget
-from fairdp.config import ModelConfig, TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.config.model import ModelConfig
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
+from fairdp.networks.backprop import HeadOnly
+from fairdp.networks.extractors import logistic, mlp
+from fairdp.networks.models import ScoreModel
 from fairdp.training import loop
-from fairdp.training.backprop import HeadOnly
-from fairdp.training.extractors import logistic, mlp
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import make_plan
 from fairdp.training.update import FlatOptimizer
 
 CONFIG = TrainConfig(

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from estimator_cases import fitted, people
-from fairdp.training.extractors import mlp
-from fairdp.training.models import ParameterSmoothing, ScoreModel
+from classifier_cases import fitted, people
+from fairdp.networks.extractors import mlp
+from fairdp.networks.models import ParameterSmoothing, ScoreModel
 
 SMOOTH = ["fairsmooth", "dpsgd_smooth", "fairfm_smooth"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from estimator_cases import CERTIFIED, fitted
+from classifier_cases import CERTIFIED, fitted
 from fairdp.report.model import read_model_report
 from fairdp.report.writing import run_report
 from forgeries import forge, saved

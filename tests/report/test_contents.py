@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from fairdp._format import bound_above, rounded_up
 from fairdp.certify.certificate import certificate_from
 from fairdp.report.words import cautions, four_fifths_verdict, headline
-from fairdp.rounding import bound_above, rounded_up
-from fairdp.verification import verify_folder
+from fairdp.saved.verify.folder import verify_folder
 from page_reading import parsed
 
 

@@ -6,16 +6,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairdp.accounting import PrivacyBudget
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.training.backprop import Backprop, backprop_of
+from fairdp.networks.backprop import Backprop, backprop_of
+from fairdp.networks.models import ScoreModel
+from fairdp.networks.terms import HeadTerm, WrittenTerm
 from fairdp.training.clipping import MARGIN, clip_and_add
-from fairdp.training.gradients import HeadTerm, WrittenTerm
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import make_plan
 from fairdp.training.update import FlatOptimizer
 from score_models import build
 

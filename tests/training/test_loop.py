@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp.accounting import PrivacyBudget, SampledGaussian
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian
+from fairdp.accounting.plan import Plan, make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.metrics import area_under_roc
+from fairdp.metrics.rates import area_under_roc
+from fairdp.networks.extractors import mlp
+from fairdp.networks.models import ScoreModel
 from fairdp.training.clipping import MARGIN
-from fairdp.training.extractors import mlp
 from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, TrainingState, train
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import Plan, make_plan
 from fairdp.training.update import FlatOptimizer
 from score_models import naive_gradients
 

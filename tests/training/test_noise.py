@@ -3,14 +3,14 @@ import pytest
 import torch
 from scipy import stats
 
-from fairdp.accounting import PrivacyBudget, noise_multiplier_for
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget, noise_multiplier_for
+from fairdp.accounting.plan import make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.training.clipping import BoundedSum
 from fairdp.training.loop import Trainer, TrainingState
 from fairdp.training.noise import add_gaussian_noise
-from fairdp.training.recipe import make_plan
 from fairdp.training.update import FlatOptimizer
 from score_models import build
 from statistical import assert_normal, assert_plausible

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp.accounting import PrivacyBudget
-from fairdp.config import TrainConfig
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.training.extractors import logistic
+from fairdp.networks.extractors import logistic
+from fairdp.networks.models import ScoreModel
 from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import make_plan
 from fairdp.training.update import FlatOptimizer
 
 CONFIG = TrainConfig(sample_rate=0.3, n_steps=12, clip_norm=0.5, learning_rates=(2.0,), optimizer="sgd", max_gap=0.01)

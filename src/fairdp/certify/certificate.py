@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from fairdp import _validate
+from fairdp import _checks
+from fairdp._format import bound_above, html_table
 from fairdp.certify.claims import CertifiedGap, Dilution
 from fairdp.certify.gaps import GapBound, gap_bound
 from fairdp.certify.gaussian import dilution_for
-from fairdp.certify.registration import METRICS, RATES, Registration
 from fairdp.certify.release import Counts, arms_of, per_group, small
 from fairdp.certify.shift import ShiftBound, bound_under_shift
-from fairdp.notebook import html_table
-from fairdp.rounding import bound_above
+from fairdp.config.certificate import METRICS, RATES, Registration
 
 # Where the records of a certificate come from.
 HELD_OUT, FRESH = "held out by a keyed coin for each record", "fresh records"
@@ -129,7 +128,7 @@ class Certificate:
         The gaps of chances shrink by the share exactly, so the bounds hold by the same event: no new records, no new
         budget. The constant is the more frequent label by the noisy counts. A ratio can only rise, so its bound stays.
         """
-        _validate.in_unit_interval(target_tau=target_tau)
+        _checks.in_unit_interval(target_tau=target_tau)
         share = max(dilution_for(gap.tau, target=target_tau) for gap in self.gaps.values())
         negatives, positives = np.array(self.counts).sum((0, 2))
         gaps = {name: replace(gap, tau=min(target_tau, (1 - share) * gap.tau)) for name, gap in self.gaps.items()}

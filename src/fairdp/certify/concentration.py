@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 from scipy.stats import binom
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.noise import laplace_sum, noise_quantile
 
@@ -20,7 +20,7 @@ def hoeffding_radius(n_samples: int, *, failure_probability: float) -> float:
     ----------
     Hoeffding (1963), Theorem 2.
     """
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.in_unit_interval(failure_probability=failure_probability)
     return math.inf if n_samples <= 0 else math.sqrt(math.log(1 / failure_probability) / (2 * n_samples))
 
 
@@ -31,7 +31,7 @@ def clopper_pearson_upper(successes: int, failures: int, *, failure_probability:
     ----------
     Clopper and Pearson (1934).
     """
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.in_unit_interval(failure_probability=failure_probability)
     if failures <= 0:
         return 1.0
     return float(betaincinv(max(successes, 0) + 1, failures, 1 - failure_probability))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fairdp import _validate
+from fairdp import _checks
 
 
 def smoothed_probability(
@@ -16,7 +16,7 @@ def smoothed_probability(
 
     .. math:: p(x) = \Phi\left( \frac{\langle w, \xi \rangle + b}{s \sqrt{\|\xi\|^2 + 1}} \right).
     """
-    _validate.finite_positive(smoothing=smoothing)
+    _checks.finite_positive(smoothing=smoothing)
     return ndtr(scores / (smoothing * np.sqrt(embedding_norms**2 + 1)))
 
 
@@ -34,7 +34,7 @@ def input_agnostic_bound(head: NDArray[np.float64], *, smoothing: float, nonnega
     nonnegative
         Whether embeddings are non-negative, as after a ReLU.
     """
-    _validate.finite_positive(smoothing=smoothing)
+    _checks.finite_positive(smoothing=smoothing)
     if not nonnegative:
         return math.erf(float(np.linalg.norm(head)) / (smoothing * math.sqrt(2)))
     # Without an entry of one sign the cosine with a non-negative vector cannot reach zero: its ends are the entries'.
@@ -70,5 +70,5 @@ def utility_ceiling(minority_rate: float, *, tau: float) -> float:
     A right decision on both classes needs far-apart chances; the accuracy :math:`\pi(l + \tau) + (1 - \pi)(1 - l)` of
     chances between l and l + τ is linear in l and largest at l = 0.
     """
-    _validate.in_unit_interval(minority_rate=minority_rate)
+    _checks.in_unit_interval(minority_rate=minority_rate)
     return 1 - minority_rate + minority_rate * tau

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp import _validate
+from fairdp import _checks
 
 # Mass that may be cut off the tails of one draw; every p-value is raised by what was cut.
 _CUT = 1e-14
@@ -73,8 +73,8 @@ def laplace_sum(epsilon: float, folds: int) -> IntegerLaw:
     folds
         Number of draws, :math:`m`.
     """
-    _validate.finite_positive(epsilon=epsilon)
-    _validate.positive_integer(folds=folds)
+    _checks.finite_positive(epsilon=epsilon)
+    _checks.positive_integer(folds=folds)
     a = math.exp(-epsilon)
     reach = max(1, math.ceil(math.log(_CUT * (1 + a) / 2) / -epsilon))
     values = np.abs(np.arange(-reach, reach + 1))
@@ -84,7 +84,7 @@ def laplace_sum(epsilon: float, folds: int) -> IntegerLaw:
 
 def noise_quantile(epsilon: float, folds: int, failure_probability: float) -> int:
     """Smallest t ≥ 0 such that a sum of draws exceeds t with at most this probability."""
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.in_unit_interval(failure_probability=failure_probability)
     law = laplace_sum(epsilon, folds)
     above = np.concatenate([np.cumsum(law.probabilities[::-1])[::-1][1:], [0.0]]) + law.missing
     allowed = np.flatnonzero(above <= failure_probability)

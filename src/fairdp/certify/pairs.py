@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.certify.arms import ArmTable, NoisyArm, arm_table, largest_rate, scale_at, upper_p_values
 from fairdp.certify.combination import CriticalValues, bent, critical_values
 
@@ -34,7 +34,7 @@ class PairLevels:
     @classmethod
     def of(cls, failure_probability: float) -> "PairLevels":
         """One half of a percent for each size bound and about as much for each guard, the rest for the combination."""
-        _validate.in_unit_interval(failure_probability=failure_probability)
+        _checks.in_unit_interval(failure_probability=failure_probability)
         guard = 0.005 * 0.98 * failure_probability
         return cls(0.005 * failure_probability, guard, 0.98 * failure_probability - 2 * guard)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.certify.concentration import hoeffding_radius
 
 
@@ -43,7 +43,7 @@ def theorem_2_corrected(*, weight_bound: float, clip_norm: float, learning_rate:
 
 
 def _erf(reach: float, deviation: float) -> float:
-    _validate.finite_positive(head_noise=deviation)
+    _checks.finite_positive(head_noise=deviation)
     return math.erf(reach / (deviation * math.sqrt(2)))
 
 
@@ -83,7 +83,7 @@ def proposition_3(
     monte_carlo
         The last term, which the paper takes from `monte_carlo_error_printed`.
     """
-    _validate.in_unit_interval(confidence=confidence)
+    _checks.in_unit_interval(confidence=confidence)
     radii = [hoeffding_radius(size, failure_probability=(1 - confidence) / 2) for size in sizes]
     intervals = [(rate - radius, rate + radius) for rate, radius in zip(rates, radii, strict=True)]
     return max(high for _, high in intervals) - min(low for low, _ in intervals) + monte_carlo
@@ -96,5 +96,5 @@ def remark_2_release(rates: Sequence[float], *, epsilon: float, rng: np.random.G
     ε' what it costs: the rates use the head before the noise of the last step, so one record moves those of all groups,
     and K of them cost Kε'. Not a release to make: noisy counts of records kept from training do better.
     """
-    _validate.finite_positive(epsilon=epsilon)
+    _checks.finite_positive(epsilon=epsilon)
     return [float(rate + rng.laplace(scale=1 / epsilon)) for rate in rates]

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.certify.certificate import FRESH, Certificate, NotCertified
 from fairdp.certify.claims import CertifiedGap
-from fairdp.metrics import collapse_warning, metrics_of_counts
-from fairdp.rounding import bound_above, bound_below, rounded_up
+from fairdp.metrics.rates import collapse_warning, metrics_of_counts
 
 NAMES = {
     "demographic_parity": "demographic parity gap",

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import uses_score_box
-from fairdp.discrete import discrete_laplace
-from fairdp.keys import RandBelow
+from fairdp.randomness import RandBelow, discrete_laplace
 
 Counts = NDArray[np.int64]
 
@@ -20,7 +19,7 @@ PLANNED_CELL = 0.1
 def release_counts(counts: Counts, *, epsilon: float | Sequence[float], rand_below: RandBelow) -> Counts:
     """Counts with exact discrete Laplace noise: a record is in one cell, so this costs its group's pure ε in all."""
     epsilons = per_group(epsilon, len(counts))
-    _validate.finite_positive(epsilon=min(epsilons))
+    _checks.finite_positive(epsilon=min(epsilons))
     noise = [[discrete_laplace(own, rand_below) for _ in range(counts[0].size)] for own in epsilons]
     return counts + np.array(noise, dtype=np.int64).reshape(counts.shape)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betainc
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.certify.gaps import gap_bound
 from fairdp.certify.noise import IntegerLaw, laplace_sum
 from fairdp.certify.release import Counts, arms_of, per_group
@@ -98,7 +98,7 @@ def bound_under_shift(
     score_box_groups, score_box_cells
         Whether groups, and cells of one label, are so small that they are bounded one by one; decided before looking.
     """
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.in_unit_interval(failure_probability=failure_probability)
     epsilons = per_group(epsilon, len(counts))
     groups = arms_of(counts, "positive", epsilons)
     gap = gap_bound(groups, failure_probability=_GAP * failure_probability, score_box=score_box_groups)
@@ -147,8 +147,8 @@ def largest_total(noisy_total: int, *, epsilons: Sequence[float], failure_probab
     epsilons
         Parameter of the noise in each group.
     """
-    _validate.finite_positive(epsilon=min(epsilons))
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.finite_positive(epsilon=min(epsilons))
+    _checks.in_unit_interval(failure_probability=failure_probability)
     # Every λ below the smallest ε gives a valid bound, so a grid does.
     tilts = min(epsilons) * np.linspace(0.005, 0.995, 199)
     logs = np.sum([_log_mean_exponential(tilts, epsilon) for epsilon in epsilons], axis=0)
@@ -169,7 +169,7 @@ def smallest_share(noisy_size: int, *, total: int, epsilon: float, failure_proba
     X the noise of the group's four cells and :math:`N^+` the ``total``, an upper bound on the number of all records:
     more records make a large :math:`\tilde n` more likely, so the bound holds for fewer as well.
     """
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.in_unit_interval(failure_probability=failure_probability)
     law = laplace_sum(epsilon, _CELLS_OF_A_GROUP)
 
     def excess(share: float) -> float:

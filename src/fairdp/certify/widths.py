@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.certify.noise import noise_variance
-from fairdp.certify.registration import METRICS, RATES, Registration
 from fairdp.certify.release import per_group
+from fairdp.config.certificate import METRICS, RATES, Registration
 
 # How much wider the exact bound is than its normal approximation, measured where the noise is small.
 _OVER_NORMAL = 1.05
@@ -44,9 +44,9 @@ def expected_slack(
     folds
         Draws of noise in each count: 1 for a cell, 2 for a group that adds up two cells.
     """
-    _validate.in_unit_interval(failure_probability=failure_probability)
+    _checks.in_unit_interval(failure_probability=failure_probability)
     epsilons = per_group(epsilon, len(sizes))
-    _validate.finite_positive(sizes=min(sizes), epsilon=min(epsilons))
+    _checks.finite_positive(sizes=min(sizes), epsilon=min(epsilons))
     n, p = np.asarray(sizes, dtype=np.float64), np.asarray(rates, dtype=np.float64)
     noise = folds * np.array([noise_variance(own) for own in epsilons])
     variances = p * (1 - p) / n + noise * (p**2 + (1 - p) ** 2) / n**2
@@ -75,7 +75,7 @@ def expected_widths(
     positive_rate, label_rate
         Expected rate of positive decisions and of positive labels, taken to be that of every group and cell.
     """
-    _validate.in_unit_interval(certify_fraction=certify_fraction, positive_rate=positive_rate, label_rate=label_rate)
+    _checks.in_unit_interval(certify_fraction=certify_fraction, positive_rate=positive_rate, label_rate=label_rate)
     registered = Registration(confidence=confidence, metrics=metrics)
     shares = {"positive": 1.0, "true_positive": label_rate, "false_positive": 1 - label_rate}
     slacks = {}
@@ -108,7 +108,7 @@ def fraction_for_width(
 
     None if nine tenths are not enough. The other parameters are those of `expected_widths`.
     """
-    _validate.positive(width=width)
+    _checks.positive(width=width)
 
     def narrow(step: int) -> bool:
         widths = expected_widths(

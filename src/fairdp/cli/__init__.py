@@ -12,7 +12,7 @@ from fairdp.cli.compare import compare
 from fairdp.cli.data import data
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
-from fairdp.cli.flags import with_flags
+from fairdp.cli.flags import in_flags
 from fairdp.cli.methods import methods
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
@@ -102,7 +102,7 @@ def _run(arguments: list[str]) -> None:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise
             command = fairdp.commands.get(context.invoked_subcommand or "", fairdp)
-            raise click.ClickException(with_flags(str(error), command)) from error
+            raise click.ClickException(in_flags(error, command)) from error
 
 
 def _fail(message: str, code: int) -> None:

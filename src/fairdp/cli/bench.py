@@ -11,7 +11,7 @@ from fairdp.cli.options import output_options
 @output_options
 def bench(quick: bool, threads: int, as_json: bool, seed: int | None) -> None:
     """Compare a private step with a plain one and with Opacus, interleaved in one process."""
-    from fairdp.bench import run_bench
-    from fairdp.reporting import print_bench
+    from fairdp.cli.printing import print_bench
+    from fairdp.experiments.bench import run_bench
 
     print_bench(run_bench(quick=quick, n_threads=threads), as_json=as_json)

@@ -32,9 +32,9 @@ def certify(
     The new certificate replaces the one in FOLDER, which is remembered. Records that the model or an earlier
     certificate has used are refused where the register beside FOLDER knows them.
     """
-    from fairdp.certify.registration import METRICS, Registration
-    from fairdp.reporting import print_certificate
-    from fairdp.tasks.certify import CertifyTask, run_certify
+    from fairdp.cli.printing import print_certificate
+    from fairdp.commands.certify import CertifyTask, run_certify
+    from fairdp.config.certificate import METRICS, Registration
 
     registration = Registration(confidence=confidence, metrics=certify_metrics or METRICS, require_tau=require_tau)
     task = CertifyTask(

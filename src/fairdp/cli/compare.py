@@ -13,7 +13,7 @@ from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import make_folder, names, numbers, output_options, table_options
 
 if TYPE_CHECKING:
-    from fairdp.sweeps.populations import Population
+    from fairdp.experiments.sweeps.populations import Population
 
 
 @click.command(
@@ -86,10 +86,10 @@ def compare(
     if (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
     from fairdp.cli.comparison_table import print_comparison
-    from fairdp.sweeps.compare import CompareTask, run_compare
-    from fairdp.sweeps.comparison import Comparison
-    from fairdp.sweeps.parallel import Workers
-    from fairdp.tasks.progress import progress_bar
+    from fairdp.commands.progress import progress_bar
+    from fairdp.experiments.sweeps.compare import CompareTask, run_compare
+    from fairdp.experiments.sweeps.comparison import Comparison
+    from fairdp.experiments.sweeps.parallel import Workers
 
     first = seed or 0
     comparison = Comparison(
@@ -120,8 +120,8 @@ def _populations(
     dataset: tuple[str, ...] | None, table: Path | None, of_table: dict[str, Any]
 ) -> "tuple[Population, ...]":
     """The records that are named, data sets or a table; loading them says what is missing."""
-    from fairdp.sweeps.populations import Population
-    from fairdp.tasks.records import Source
+    from fairdp.commands.records import Source
+    from fairdp.experiments.sweeps.populations import Population
 
     of_table["sensitive"] = of_table["sensitive"] or ()
     sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]

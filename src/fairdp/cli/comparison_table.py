@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fairdp._format import with_error
+from fairdp.cli.printing import print_json, print_table, print_warnings
 from fairdp.report.comparison import label_of
-from fairdp.reporting import print_json, print_table, print_warnings
-from fairdp.rounding import with_error
 
 
 def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:

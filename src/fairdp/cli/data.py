@@ -16,9 +16,9 @@ def data() -> None:
 @output_options
 def list_(as_json: bool, seed: int | None) -> None:
     """Show the named data sets, their licences and whether they are on this machine."""
+    from fairdp.cli.printing import print_cards
     from fairdp.data import sources
     from fairdp.data.catalog import DATASETS
-    from fairdp.reporting import print_cards
 
     cards = [
         {
@@ -44,9 +44,9 @@ def list_(as_json: bool, seed: int | None) -> None:
 @output_options
 def get(name: str, source: Path | None, as_json: bool, seed: int | None) -> None:
     """Fetch a data set into the cache and check it by SHA-256."""
+    from fairdp.cli.printing import print_pairs
     from fairdp.data import sources
     from fairdp.data.catalog import DATASETS
-    from fairdp.reporting import print_pairs
 
     if name not in DATASETS:
         raise click.BadParameter(f"{name!r} is not one of {', '.join(DATASETS)}.", param_hint="NAME")

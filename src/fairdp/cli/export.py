@@ -17,7 +17,7 @@ def export(folder: Path, out: Path, as_json: bool, seed: int | None) -> None:
     Its metadata hold the hash of the certificate, to compare with SHA256SUMS in FOLDER. A model that decides by group
     or by a coin is refused: its decisions do not follow from the features alone. Needs pip install 'fairdp[onnx]'.
     """
-    from fairdp.export import export_saved
-    from fairdp.reporting import print_pairs
+    from fairdp.cli.printing import print_pairs
+    from fairdp.commands.export import export_saved
 
     print_pairs(export_saved(folder, out), as_json=as_json)

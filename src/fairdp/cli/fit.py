@@ -98,8 +98,8 @@ def fit(
     Exit code 1: trained, but the certificate misses --require-tau.
     """
     with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
-        from fairdp.reporting import print_fit
-        from fairdp.tasks.fit import FitTask, run_fit
+        from fairdp.cli.printing import print_fit
+        from fairdp.commands.fit import FitTask, run_fit
 
         source = taken_source(parameters)
         chosen = {name: value for name, value in parameters.items() if value is not None}

@@ -4,8 +4,18 @@ import re
 
 import click
 
+from fairdp._checks import InputError
+
 # What stands in quotes is a user's own word: a column, a file, a value. The apostrophe of a word opens none.
 _QUOTED = r"""(?<!\w)(?:'[^']*'|"[^"]*")"""
+
+
+def in_flags(error: Exception, command: click.Command) -> str:
+    """The message of an error, with the flags of a command in place of the parameters that it mentions."""
+    if not isinstance(error, InputError):
+        return with_flags(str(error), command)
+    flags = {str(option.name): option.opts[0] for option in command.params if isinstance(option, click.Option)}
+    return error.in_words_of(lambda name: flags.get(name, name))
 
 
 def with_flags(message: str, command: click.Command) -> str:

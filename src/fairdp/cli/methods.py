@@ -9,8 +9,8 @@ from fairdp.cli.options import output_options
 @output_options
 def methods(as_json: bool, seed: int | None) -> None:
     """List the training methods, their guarantees and their papers."""
+    from fairdp.cli.printing import print_cards
     from fairdp.methods import METHODS
-    from fairdp.reporting import print_cards
 
     cards = [
         {

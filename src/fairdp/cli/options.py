@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairdp._format import bound_above
 from fairdp.cli.flags import with_flags
-from fairdp.config import DEFAULT_METHOD
-from fairdp.rounding import bound_above
+from fairdp.config.training import DEFAULT_METHOD
 
 if TYPE_CHECKING:
-    from fairdp.tasks.records import Source
+    from fairdp.commands.records import Source
 
 Command = Callable[..., Any]
 
@@ -53,7 +53,7 @@ def table_options(command: Command) -> Command:
 
 def taken_source(parameters: dict[str, Any]) -> "Source":
     """Where the records of a command come from, taken out of its options."""
-    from fairdp.tasks.records import Source
+    from fairdp.commands.records import Source
 
     names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction")
     own = {name: parameters.pop(name) for name in names_of_options}

@@ -33,9 +33,9 @@ def plan(
     **parameters: Any,
 ) -> None:
     """Show noise, epsilon for every group and the expected width of the certificate, before any data is touched."""
-    from fairdp.certify.registration import METRICS
-    from fairdp.planning import CertificatePlan, plan_report
-    from fairdp.reporting import print_plan
+    from fairdp.cli.printing import print_plan
+    from fairdp.commands.plan import CertificatePlan, plan_report
+    from fairdp.config.certificate import METRICS
 
     certificate = CertificatePlan(
         fraction=certify_fraction,

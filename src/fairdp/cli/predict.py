@@ -19,8 +19,8 @@ def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json
     The protected columns are not needed, except by a model of dp_postprocess. With decisions by chance the chance of a
     positive one is written too; score and probability are then those of the model before the chance.
     """
-    from fairdp.reporting import print_pairs
-    from fairdp.tasks.saved import run_predict
+    from fairdp.cli.printing import print_pairs
+    from fairdp.commands.saved_models import run_predict
 
     print_pairs(run_predict(folder, table, out, id_column=id_column), as_json=as_json)
 
@@ -38,7 +38,7 @@ def evaluate(
 
     The figures are exact, so they are for the data holder's eyes: publishing them is outside the privacy guarantee.
     """
-    from fairdp.reporting import print_evaluation
-    from fairdp.tasks.saved import run_evaluate
+    from fairdp.cli.printing import print_evaluation
+    from fairdp.commands.saved_models import run_evaluate
 
     print_evaluation(run_evaluate(folder, table, dataset, confidence=confidence, seed=seed), as_json=as_json)

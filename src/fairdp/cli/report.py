@@ -33,8 +33,8 @@ def report(
     needs no network, and without a comparison it holds only what may be published; the figures of a comparison are for
     the data holder's eyes.
     """
+    from fairdp.cli.printing import print_pairs
     from fairdp.report.writing import run_report
-    from fairdp.reporting import print_pairs
 
     written = run_report(folder, out=out, format=format, comparison=comparison)
     # A comparison promises nothing that could be verified.

@@ -44,8 +44,8 @@ def reproduce(
     studies share trainings. Other records, settings or another version of the code are trained anew.
     """
     from fairdp import __version__
-    from fairdp.reporting import print_cards, print_pairs
-    from fairdp.studies import STUDIES
+    from fairdp.cli.printing import print_cards, print_pairs
+    from fairdp.experiments.studies import STUDIES
 
     if only_list:
         cards = [
@@ -60,8 +60,8 @@ def reproduce(
     if quick and datasets:
         raise click.UsageError("--quick takes the built-in population; leave out --datasets or --quick.")
     # On use: a list of names, and a wrong one, need no training.
-    from fairdp.studies.results import Run, record_of, write_results
-    from fairdp.sweeps.store import Store
+    from fairdp.experiments.studies.results import Run, record_of, write_results
+    from fairdp.experiments.sweeps.store import Store
 
     # A quick run shows that a study works; it must not take the place of one that shows something.
     out = out or Path("results", "quick" if quick else "")
@@ -86,7 +86,7 @@ def reproduce(
 
 
 def _known_datasets(names: str | None) -> tuple[str, ...]:
-    from fairdp.studies.protocol import N_SEEDS
+    from fairdp.experiments.studies.protocol import N_SEEDS
 
     chosen = tuple(name.strip() for name in (names or "").split(",") if name.strip())
     unknown = [name for name in chosen if name not in N_SEEDS]

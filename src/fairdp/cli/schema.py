@@ -26,9 +26,9 @@ def schema(
     The proposal has looked at private rows, and says so: until you replace what it read by what you know and set
     "declared: true", models that are trained with it say that it was read from the table.
     """
+    from fairdp.cli.printing import print_pairs
     from fairdp.data.proposal import proposed_schema
     from fairdp.data.tables import read_table
-    from fairdp.reporting import print_pairs
 
     text = proposed_schema(read_table(table), table=table.name, label=label, sensitive=sensitive, positive=positive)
     if as_json:

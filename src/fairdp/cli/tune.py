@@ -70,8 +70,8 @@ def tune(
     The best is chosen by noisy counts; nothing else of the search is shown, because it is not paid for.
     """
     with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=None):
-        from fairdp.reporting import print_fit
-        from fairdp.tasks.fit import FitTask, Search, run_fit
+        from fairdp.cli.printing import print_fit
+        from fairdp.commands.fit import FitTask, Search, run_fit
 
         source = taken_source(parameters)
         chosen = {name: value for name, value in parameters.items() if value is not None}

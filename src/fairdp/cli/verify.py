@@ -17,8 +17,8 @@ def verify(folder: Path, as_json: bool, seed: int | None) -> None:
     Exit code 1 if anything disagrees. Checksums notice damage; only a signature would notice a forger who makes all of
     the files anew.
     """
-    from fairdp.reporting import print_checks
-    from fairdp.verification import verify_folder
+    from fairdp.cli.printing import print_checks
+    from fairdp.saved.verify.folder import verify_folder
 
     checks = verify_folder(folder)
     print_checks([asdict(check) for check in checks], as_json=as_json)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.data.grouped import GroupedData
-from fairdp.labels import binary_codes
-from fairdp.sensitive import groups_of
+from fairdp.data.labels import binary_codes
+from fairdp.data.sensitive import groups_of
 
 
 def grouped_arrays(
@@ -42,7 +42,7 @@ def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float
     >>> shares_of([1, 2], 2, 4.0)
     array([0.25, 0.5 ])
     """
-    _validate.finite_positive(max_sample_weight=max_sample_weight)
+    _checks.finite_positive(max_sample_weight=max_sample_weight)
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n_samples,):
         raise ValueError(

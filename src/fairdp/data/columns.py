@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairdp import _validate
+from fairdp import _checks
 
 MISSING = "?"
 
@@ -41,8 +41,8 @@ class Numeric:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             bounds = f"low={self.low!r} and high={self.high!r}"
             raise ValueError(f"column {self.name!r} needs finite bounds with low < high, got {bounds}.")
-        _validate.one_of(("linear", "signed_log"), transform=self.transform)
-        _validate.one_of(("error", "indicator"), missing=self.missing)
+        _checks.one_of(("linear", "signed_log"), transform=self.transform)
+        _checks.one_of(("error", "indicator"), missing=self.missing)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

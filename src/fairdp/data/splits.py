@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.data.grouped import GroupedData
 
 # Bytes of records that are copied at a time.
@@ -49,7 +49,7 @@ def _move_to_end(values: NDArray[Any], chosen: NDArray[np.bool_], last: NDArray[
 
 def _chosen_by_own_coin(data: GroupedData, *, seed: int, share: float) -> NDArray[np.bool_]:
     """Whose coin falls on the second part, shape (n_samples,)."""
-    _validate.in_unit_interval(share=share)
+    _checks.in_unit_interval(share=share)
     key, limit = seed.to_bytes(16, "little"), np.uint64(int(share * 2**64))
     names = np.empty((data.n_samples, 2), dtype="<u8")
     for here in _chunks(data.n_samples, data.X[:1].nbytes):
@@ -117,7 +117,7 @@ def split_rows(
     clusters
         Rows with the same code stay on one side; by default each row is alone.
     """
-    _validate.in_unit_interval(test_share=test_share)
+    _checks.in_unit_interval(test_share=test_share)
     rows = np.arange(len(cells))
     members = _members(rows if clusters is None else clusters)
     quota = _quotas(np.bincount(cells), test_share)

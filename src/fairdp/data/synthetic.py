@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.data.grouped import GroupedData
 
 N_TRAIN = 20_000
@@ -67,8 +67,8 @@ class SyntheticPopulation:
     label_noise: float = 0.5
 
     def __post_init__(self) -> None:
-        _validate.positive_integer(n_groups=self.n_groups, n_features=self.n_features)
-        _validate.finite_positive(label_noise=self.label_noise)
+        _checks.positive_integer(n_groups=self.n_groups, n_features=self.n_features)
+        _checks.finite_positive(label_noise=self.label_noise)
         if min(self.n_groups, self.n_features) < 2:
             raise ValueError(f"n_groups and n_features must be at least 2, got {self.n_groups}, {self.n_features}.")
         if not (math.isfinite(self.bias) and math.isfinite(self.threshold)):
@@ -142,7 +142,7 @@ def synthetic_population(
     label_noise: float = 0.5,
 ) -> SyntheticPopulation:
     """A population; by default the shares of K groups are in the proportion K : K − 1 : … : 1."""
-    _validate.positive_integer(n_groups=n_groups)
+    _checks.positive_integer(n_groups=n_groups)
     if group_shares is None:
         group_shares = tuple(2 * (n_groups - k) / (n_groups * (n_groups + 1)) for k in range(n_groups))
     return SyntheticPopulation(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from fairdp import _validate
+from fairdp import _checks
 from fairdp.data.columns import text_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
@@ -145,7 +145,7 @@ def table_batches(path: str | Path, *, rows: int = 50_000) -> Iterator[pd.DataFr
 
 
 def _batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
-    _validate.positive_integer(rows=rows)
+    _checks.positive_integer(rows=rows)
     return _csv_batches(path, rows) if _is_csv(path) else _parquet_batches(path, rows)
 
 

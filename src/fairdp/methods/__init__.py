@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
 from fairdp.methods.clean import clean
 from fairdp.methods.dp_is_sgd import dp_is_sgd
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.methods.fairdp import fairdp
 from fairdp.methods.fairfm import fairfm
 from fairdp.methods.fairsmooth import fairsmooth
-from fairdp.training.recipe import Recipe
 
 _RECORD = "(ε, δ)-DP per record"
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.recipe import Recipe
 
 _LARGEST_NORM = 5.0
 _ASCENT_RATE = 0.05

@@ -1,7 +1,7 @@
 """DP-SGD: the recipe that the other methods are written as changes of."""
 
-from fairdp.config import TrainConfig
-from fairdp.training.recipe import Recipe
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
 
 
 def dpsgd(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:

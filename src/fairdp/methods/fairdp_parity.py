@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
+from fairdp.methods.control import BandControl, Rates, allowed_gap
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.control import BandControl, Rates, allowed_gap
-from fairdp.training.recipe import Recipe
 
 if TYPE_CHECKING:  # A plan needs the recipe, and should not wait for torch.
     from torch import Tensor

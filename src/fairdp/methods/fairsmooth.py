@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
 from fairdp.methods.clean import clean
-from fairdp.training.recipe import Recipe
 
 
 def fairsmooth(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:

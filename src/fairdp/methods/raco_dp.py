@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
+from fairdp.methods.control import allowed_gap
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.control import allowed_gap
-from fairdp.training.recipe import Recipe
 
 _LARGEST_MULTIPLIER = 10.0
 # A label is taken to be at least this frequent in its group: a noisy count near zero would make a huge gradient.

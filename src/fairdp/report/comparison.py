@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairdp.drawing.style import GAPS, UTILITIES, mixed, style_of
+from fairdp._format import with_error
 from fairdp.report.charts import Scale, path, scale_over
 from fairdp.report.markers import marker_path
-from fairdp.rounding import with_error
+from fairdp.report.style import GAPS, UTILITIES, mixed, style_of
 
 SUMMARY, PROVENANCE = "summary.json", "provenance.json"
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from fairdp.artifacts import SUMS, SavedModel, read_model
+from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import FRESH, Certificate, NotCertified, certificate_from
 from fairdp.certify.record import estimated_metrics
 from fairdp.methods import METHODS, Method
-from fairdp.privacy import PrivacySpent
 from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
 from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
-from fairdp.verification import FILES, verify_folder
-from fairdp.verification.check import Check
+from fairdp.saved.folder import SUMS, SavedModel, read_model
+from fairdp.saved.verify.check import Check
+from fairdp.saved.verify.folder import FILES, verify_folder
 
 # False-positive rates at which a curve is drawn: close together where it is steep.
 _DRAWN = np.unique(np.concatenate([np.geomspace(1e-4, 0.02, 20), np.linspace(0.02, 1, 99)]))

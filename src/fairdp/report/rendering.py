@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.certify.certificate import NotCertified
 from fairdp.certify.record import DEFINITIONS, NAMES, lines_beside_bounds
-from fairdp.drawing.style import GAPS, UTILITIES
 from fairdp.report import comparison, words
 from fairdp.report.cards import data_card, features, model_card
 from fairdp.report.charts import attack_chart, rate_chart
@@ -23,7 +23,7 @@ from fairdp.report.checklist import checklists
 from fairdp.report.comparison import ComparisonReport
 from fairdp.report.model import ModelReport
 from fairdp.report.risk import FALSE_POSITIVE_RATES
-from fairdp.rounding import bound_above, bound_below, rounded_up
+from fairdp.report.style import GAPS, UTILITIES
 
 # The formats of a report with the endings of their files and templates.
 FORMATS = {"html": ".html", "markdown": ".md"}

@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp import _validate
-from fairdp.accounting import LaplaceRelease, Mechanism, SampledGaussian, grid_width
-from fairdp.selection import Selection
+from fairdp import _checks
+from fairdp.accounting.mechanisms import LaplaceRelease, Mechanism, SampledGaussian, grid_width
+from fairdp.accounting.selection import Selection
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class PrivacyCurve:
 
 def pure_curve(epsilon: float) -> PrivacyCurve:
     """The curve of everything that is ε-differentially private with δ = 0: randomised response is the worst."""
-    _validate.finite_positive(epsilon=epsilon)
+    _checks.finite_positive(epsilon=epsilon)
     return PrivacyCurve(np.array([0.0, epsilon]), np.array([math.tanh(epsilon / 2), 0.0]))
 
 

@@ -2,14 +2,14 @@
 
 import math
 
-from fairdp import privacy
+from fairdp._format import bound_above, bound_below, rounded_up
+from fairdp.accounting import spent as privacy
 from fairdp.certify import record
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.record import NAMES
-from fairdp.metrics import collapse_warning
+from fairdp.metrics.rates import collapse_warning
 from fairdp.report.model import ModelReport
 from fairdp.report.rates import FOUR_FIFTHS
-from fairdp.rounding import bound_above, bound_below, rounded_up
 
 # What a page has room for, beside what the statement says.
 _ALSO_NOT_COVERED = (

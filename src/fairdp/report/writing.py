@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fairdp.files import write_file
+from fairdp._files import write_file
 from fairdp.report.comparison import is_comparison, read_comparison
 from fairdp.report.model import read_model_report
 from fairdp.report.rendering import FORMATS, render_comparison, render_model

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairdp.training.gradients import LayerTerm
+from fairdp.networks.terms import LayerTerm
 
 # Gradients are summed in single precision, in parts: clip below C, so that C is a bound and not an estimate. Removing
 # one of three million aligned gradients shifts all parts, and was seen to move the sum by .9989 C.

@@ -3,20 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.plan import Plan
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
+from fairdp.networks.inspection import draws_at_random
+from fairdp.networks.models import ScoreModel
 from fairdp.training.clipping import BoundedSum
-from fairdp.training.companion import Memory
-from fairdp.training.inspection import draws_at_random
-from fairdp.training.models import ScoreModel
+from fairdp.training.companion import Companion, Memory
 from fairdp.training.noise import add_gaussian_noise
-from fairdp.training.recipe import Plan
 from fairdp.training.sampling import PoissonSampler
 from fairdp.training.sums import BatchSums, Kept
 from fairdp.training.update import FlatOptimizer, project_to_ball, split_into_members
@@ -61,7 +61,7 @@ class Trainer:
         self.state, self.plan, self.config = state, plan, config
         self.sampler = PoissonSampler.of_groups(data.groups, plan.recipe.sample_rates)
         self.multipliers = plan.gradient_multipliers
-        self.companion = plan.recipe.companion
+        self.companion = cast(Companion | None, plan.recipe.companion)
         if self.companion is not None and not state.memory:
             state.memory = self.companion.start()
         if plan.recipe.averaging and "average" not in state.memory:

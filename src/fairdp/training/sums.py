@@ -3,21 +3,21 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairdp.config import TrainConfig
+from fairdp.accounting.recipe import Recipe
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.training.backprop import Backprop, HeadOnly, backprop_of
+from fairdp.networks.backprop import Backprop, HeadOnly, backprop_of
+from fairdp.networks.models import ScoreModel
+from fairdp.networks.stack import LinearStack
+from fairdp.networks.terms import ApartTerm, LayerTerm
 from fairdp.training.clipping import BoundedSum, add_bounded_rows, clip_and_add, gradient_norms
-from fairdp.training.companion import Memory, Seen
-from fairdp.training.gradients import ApartTerm, LayerTerm
-from fairdp.training.models import ScoreModel
-from fairdp.training.recipe import Recipe
-from fairdp.training.stack import LinearStack
+from fairdp.training.companion import Companion, Memory, Seen
 
 # The factor on the clip norm of methods that have but one.
 _ONE = torch.ones(1)
@@ -37,7 +37,7 @@ class BatchSums:
 
     def __init__(self, model: ScoreModel, data: GroupedData, recipe: Recipe, config: TrainConfig) -> None:
         self.model, self.recipe, self.config = model, recipe, config
-        self.companion = recipe.companion
+        self.companion = cast(Companion | None, recipe.companion)
         # Torch wants memory it may write to, though nothing here writes; only read-only arrays are copied.
         self.X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
         self.y = torch.tensor(data.y, dtype=torch.float32)

@@ -1,0 +1,133 @@
+"""A method as numbers, and the noise and privacy events that follow from them."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp import _checks
+from fairdp.accounting.mechanisms import (
+    LaplaceRelease,
+    Mechanism,
+    PrivacyBudget,
+    SampledGaussian,
+    joint_multiplier,
+    noise_multiplier_for,
+)
+from fairdp.accounting.recipe import Recipe
+
+if TYPE_CHECKING:  # A companion needs torch, which planning should not wait for.
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A recipe with its noise: everything public about a run before it starts.
+
+    Parameters
+    ----------
+    noise_std
+        Standard deviation of the noise on every coordinate of the released sum, s; where a companion changes the clip
+        norms it grows with the largest.
+    mechanisms
+        What is accounted for a record of each group: statistics and gradient as one query.
+    statistics_std
+        Standard deviation of the noise on the companion's statistics, of which a record moves the norm by one.
+    """
+
+    recipe: Recipe
+    budget: PrivacyBudget
+    n_steps: int
+    noise_std: float
+    mechanisms: tuple[Mechanism, ...]
+    statistics_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        # What is accounted must be what is run: a plan changed in one place only is refused.
+        if tuple(m.sample_rate for m in self.mechanisms) != tuple(self.recipe.sample_rates):
+            raise ValueError("mechanisms must be accounted at the recipe's sample_rates.")
+        if any(m.n_steps != self.n_steps for m in self.mechanisms):
+            raise ValueError(f"mechanisms must be accounted for n_steps={self.n_steps}.")
+
+    @property
+    def noise_multipliers(self) -> NDArray[np.float64]:
+        """Accounted noise over sensitivity for each group."""
+        return np.array([mechanism.noise_multiplier for mechanism in self.mechanisms])
+
+    @property
+    def gradient_multipliers(self) -> NDArray[np.float64]:
+        """What the accounted multipliers ask of the gradient's noise, beside that of the statistics."""
+        return _beside(self.noise_multipliers, self.statistics_std) if self.statistics_std else self.noise_multipliers
+
+
+def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_epsilon: float = 0.0) -> Plan:
+    r"""Find the least noise with which every group stays within the budget.
+
+    ``average``: :math:`s = \max_k z_k \Delta_k` with :math:`z_k` the multiplier that the rate of group k needs; each
+    group is then accounted with its own :math:`s / \Delta_k`, which is larger than needed for all but one group.
+    ``per_group``: :math:`s = \sigma C \sqrt{\sum_k (\alpha_k / m_k)^2}` with one σ for all groups, which is what
+    parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian.
+    Statistics get their share of the largest :math:`1 / z_k^2`, the gradient what is left in each group.
+    """
+    _checks.positive_integer(n_steps=n_steps)
+    if recipe.noise_allocation == "none" or math.isinf(budget.epsilon):
+        return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), counts_epsilon)
+    training = PrivacyBudget(epsilon=budget.epsilon - counts_epsilon, delta=budget.delta)
+    if recipe.noise_allocation == "laplace":
+        return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon)
+    needed = np.array([noise_multiplier_for(training, sample_rate=q, n_steps=n_steps) for q in recipe.sample_rates])
+    share = recipe.companion.share if recipe.companion is not None else 0.0
+    statistics_std = float(needed.max()) / math.sqrt(share) if share else 0.0
+    if share:
+        needed = _beside(needed, statistics_std)
+    if recipe.noise_allocation == "average":
+        noise_std = float((needed * recipe.sensitivities).max())
+        multipliers = noise_std / recipe.sensitivities
+    else:
+        multipliers = np.full_like(needed, needed.max())
+        noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
+    if share:
+        multipliers = np.array([joint_multiplier(own, statistics_std) for own in multipliers])
+    return _plan(recipe, budget, n_steps, noise_std, multipliers, counts_epsilon, statistics_std)
+
+
+def _plan(
+    recipe: Recipe,
+    budget: PrivacyBudget,
+    n_steps: int,
+    noise_std: float,
+    multipliers: NDArray[np.float64],
+    counts_epsilon: float,
+    statistics_std: float = 0.0,
+) -> Plan:
+    mechanisms = tuple(
+        SampledGaussian(sample_rate=rate, noise_multiplier=float(z), n_steps=n_steps, counts_epsilon=counts_epsilon)
+        for rate, z in zip(recipe.sample_rates, multipliers, strict=True)
+    )
+    return Plan(
+        recipe=recipe,
+        budget=budget,
+        n_steps=n_steps,
+        noise_std=noise_std,
+        mechanisms=mechanisms,
+        statistics_std=statistics_std,
+    )
+
+
+def _laplace_plan(recipe: Recipe, budget: PrivacyBudget, epsilon: float, counts_epsilon: float) -> Plan:
+    """One release at a pure ε, whatever the number of steps asked for."""
+    release = LaplaceRelease(noise_multiplier=1 / epsilon, counts_epsilon=counts_epsilon)
+    return Plan(
+        recipe=recipe,
+        budget=budget,
+        n_steps=1,
+        noise_std=float(recipe.sensitivities.max()) / epsilon,
+        mechanisms=(release,) * len(recipe.group_sizes),
+    )
+
+
+def _beside(joint: NDArray[np.float64], other: float) -> NDArray[np.float64]:
+    """The multiplier that makes, together with another query's, this joint one: the inverse of `joint_multiplier`."""
+    return 1 / np.sqrt(1 / joint**2 - 1 / other**2)

@@ -1,0 +1,103 @@
+"""A method as numbers: what one step of it releases."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp import _checks
+
+ALLOCATIONS = ("per_group", "average", "laplace", "none")
+
+
+class Companion(Protocol):
+    """What a method releases beside the gradient, as far as its cost goes; what it does is for the training loop."""
+
+    @property
+    def what(self) -> str:
+        """What the statistics are, for the privacy statement."""
+
+    @property
+    def share(self) -> float:
+        """Part of a step's privacy that goes to the statistics: their share of the inverse variances."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    r"""What one step of a method releases: a weighted sum of clipped gradients over Poisson samples of the groups.
+
+    .. math::
+        \sum_k \frac{\alpha_k}{m_k} \sum_{i \in B_k} g_i \min(1, C / \|g_i\|), \qquad m_k = q_k n_k.
+
+    The normaliser :math:`m_k` is the expected batch size, a public number: the realised one is private.
+
+    Parameters
+    ----------
+    group_sizes
+        Public (or privately counted) size of each group, :math:`n_k`.
+    sample_rates
+        Chance of a record of each group to be in a batch, :math:`q_k`.
+    group_weights
+        Weight of each group's mean gradient, :math:`\alpha_k`.
+    clip_norm
+        Bound on the norm of one record's gradient, :math:`C`; infinite for a method that does not clip.
+    noise_allocation
+        ``"average"``: one draw, just large enough for the most exposed group. ``"per_group"``: the sum of
+        independent draws of :math:`\mathcal N(0, \sigma^2 C^2)` on every group's sum, as in the paper.
+        ``"laplace"``: one release with Laplace noise on every group's sum, whose sensitivity is then in the L1 norm.
+        ``"none"``: not private.
+    weight_bound
+        Bound on the norm of the head with its bias, :math:`M`.
+    n_members
+        Heads made in the last step, :math:`N`; one means an ordinary last step.
+    companion
+        What is released beside the gradient, and how it changes loss and clipping.
+    parameter_noise
+        Deviation of the noise on the parameters at which gradients are taken; zero for none.
+    averaging
+        Weight of the past in the average of the iterates that is deployed; zero deploys the last iterate.
+    group_models
+        Whether every group trains a model of its own, all of which are averaged at the end.
+    """
+
+    group_sizes: tuple[float, ...]
+    sample_rates: tuple[float, ...]
+    group_weights: tuple[float, ...]
+    clip_norm: float
+    noise_allocation: str
+    weight_bound: float = math.inf
+    n_members: int = 1
+    companion: Companion | None = None
+    parameter_noise: float = 0.0
+    averaging: float = 0.0
+    group_models: bool = False
+
+    def __post_init__(self) -> None:
+        _checks.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
+        _checks.positive_integer(n_members=self.n_members)
+        _checks.one_of(ALLOCATIONS, noise_allocation=self.noise_allocation)
+        if not len(self.group_sizes) == len(self.sample_rates) == len(self.group_weights):
+            lengths = f"{len(self.group_sizes)}, {len(self.sample_rates)} and {len(self.group_weights)}"
+            raise ValueError(f"group_sizes, sample_rates and group_weights need one entry per group, got {lengths}.")
+        for size, rate, weight in zip(self.group_sizes, self.sample_rates, self.group_weights, strict=True):
+            _checks.finite_positive(group_sizes=size, group_weights=weight)
+            _checks.sample_rate(sample_rate=rate)
+        if self.noise_allocation != "none" and math.isinf(self.clip_norm):
+            raise ValueError(f"noise_allocation={self.noise_allocation!r} needs a finite clip_norm, got inf.")
+
+    @property
+    def expected_batch_sizes(self) -> NDArray[np.float64]:
+        """Expected number of records of each group in a batch, m_k."""
+        return np.multiply(self.sample_rates, self.group_sizes)
+
+    @property
+    def record_weights(self) -> NDArray[np.float64]:
+        """Factor on the clipped gradient of a record of each group, α_k / m_k."""
+        return np.asarray(self.group_weights) / self.expected_batch_sizes
+
+    @property
+    def sensitivities(self) -> NDArray[np.float64]:
+        """How far one record of each group can move the released sum, α_k C / m_k."""
+        return self.clip_norm * self.record_weights

@@ -1,0 +1,179 @@
+"""What it spends to train a random number of models and to keep the best of them."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fairdp import _checks
+from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism, mechanism_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialSpend:
+    """What one trial may spend on a record of one group: trained on in all trials, or held out and counted in all."""
+
+    mechanism: Mechanism
+    held_out_epsilon: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    r"""A choice of the best of :math:`K` trials, each of a candidate drawn at random, by what each has released.
+
+    :math:`K` is drawn from the logarithmic law :math:`\Pr[K = k] \propto (1 - \gamma)^k / k` before anything else, and
+    nothing but the best trial is ever shown.
+
+    Parameters
+    ----------
+    expected_trials
+        :math:`\mathrm E[K]`, above one.
+    by_group
+        For each group the different ways in which the candidates may spend; all count.
+    """
+
+    expected_trials: float
+    by_group: dict[str, tuple[TrialSpend, ...]]
+
+    def __post_init__(self) -> None:
+        if not (1 < self.expected_trials < math.inf):
+            raise ValueError(f"expected_trials must be above 1 and finite, got {self.expected_trials!r}.")
+
+    def epsilon(self, group: str, delta: float) -> float:
+        """ε of the whole choice for a record of a group."""
+        return selected_epsilon(self.by_group[group], delta, expected_trials=self.expected_trials)
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "Selection":
+        """From plain values."""
+        by_group = {
+            group: tuple(
+                TrialSpend(mechanism=mechanism_from(own["mechanism"]), held_out_epsilon=own["held_out_epsilon"])
+                for own in trials
+            )
+            for group, trials in record["by_group"].items()
+        }
+        return cls(expected_trials=record["expected_trials"], by_group=by_group)
+
+
+def selection_from(record: dict[str, Any] | None) -> Selection | None:
+    """The selection of a privacy record, or that there was none."""
+    return None if record is None else Selection.from_dict(record)
+
+
+def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_trials: float) -> float:
+    r"""ε at δ of the best of a random number of trials; their number follows the logarithmic law.
+
+    .. math::
+        \varepsilon'(\lambda) = \varepsilon(\lambda)
+        + \min_{\hat\lambda} \{ (1 - 1 / \hat\lambda) \, \varepsilon(\hat\lambda) + \ln(1/\gamma) / \hat\lambda \}
+        + \frac{\ln \mathrm E[K]}{\lambda - 1}
+
+    with :math:`\varepsilon(\lambda)` the Rényi divergence of one trial, the largest over the candidates. A record that
+    is held out, in all trials alike, is counted with a pure :math:`\varepsilon_c`, and the choice costs it
+    :math:`2 \varepsilon_c`, the limit of the same formula; the larger of both counts.
+
+    References
+    ----------
+    Papernot, Steinke (2022), Hyperparameter tuning with Rényi differential privacy, ICLR, Theorem 2 with η = 0; the
+    conversion to (ε, δ) as in dp-accounting (Canonne, Kamath, Steinke, 2020).
+    """
+    from dp_accounting import rdp
+
+    spends = tuple(trials)
+    if any(own.mechanism.noise_multiplier == 0 for own in spends):
+        return math.inf
+    single = [max(_divergence(own.mechanism, order) for own in spends) for order in RDP_ORDERS]
+    gamma = gamma_of(expected_trials)
+    extra = min(
+        (1 - 1 / order) * value - math.log(gamma) / order for order, value in zip(RDP_ORDERS, single, strict=True)
+    )
+    chosen = [
+        value + extra + math.log(expected_trials) / (order - 1) for order, value in zip(RDP_ORDERS, single, strict=True)
+    ]
+    held_out = max(own.held_out_epsilon + own.mechanism.counts_epsilon for own in spends)
+    return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
+
+
+def _divergence(mechanism: Mechanism, order: int) -> float:
+    """Rényi divergence of one trial for a record that is trained on."""
+    counts = pure_divergence(mechanism.counts_epsilon, order)
+    if isinstance(mechanism, LaplaceRelease):
+        trained = pure_divergence(1 / mechanism.noise_multiplier, order)
+    else:
+        trained = sampled_gaussian_divergence(
+            mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps, order
+        )
+    return trained + counts
+
+
+def pure_divergence(epsilon: float, order: int) -> float:
+    """Largest Rényi divergence that ε with δ = 0 allows: that of randomised response.
+
+    >>> pure_divergence(0.0, 2)
+    0.0
+    """
+    if not epsilon:
+        return 0.0
+    likely = -math.log1p(math.exp(-epsilon))
+    unlikely = likely - epsilon
+    terms = (order * likely + (1 - order) * unlikely, order * unlikely + (1 - order) * likely)
+    return float(np.logaddexp(*terms)) / (order - 1)
+
+
+@lru_cache(maxsize=4096)
+def sampled_gaussian_divergence(sample_rate: float, noise_multiplier: float, n_steps: int, order: int) -> float:
+    """Rényi divergence of a whole order (Mironov, Talwar, Zhang, 2019, section 3.3), over all steps."""
+    from scipy.special import gammaln
+
+    k = np.arange(order + 1)
+    # A record that is always sampled leaves the last term alone.
+    left = (order - k) * math.log1p(-sample_rate) if sample_rate < 1 else np.where(k == order, 0.0, -np.inf)
+    log_terms = (
+        gammaln(order + 1)
+        - gammaln(k + 1)
+        - gammaln(order - k + 1)
+        + left
+        + k * math.log(sample_rate)
+        + (k**2 - k) / (2 * noise_multiplier**2)
+    )
+    return n_steps * max(0.0, float(np.logaddexp.reduce(log_terms))) / (order - 1)
+
+
+def gamma_of(expected_trials: float) -> float:
+    r"""The parameter of the logarithmic law with this mean, :math:`(1 / \gamma - 1) / \ln(1 / \gamma)`.
+
+    >>> gamma = gamma_of(6.0)
+    >>> round((1 / gamma - 1) / math.log(1 / gamma), 6)
+    6.0
+    """
+    from scipy.optimize import brentq
+
+    _checks.finite_positive(expected_trials=expected_trials)
+    log_inverse = brentq(lambda t: math.expm1(t) / t - expected_trials, 1e-9, 50.0, xtol=1e-12)
+    return math.exp(-log_inverse)
+
+
+def draw_trials(expected_trials: float, rng: np.random.Generator) -> int:
+    """A number of trials from the logarithmic law with this mean, at least one."""
+    return int(rng.logseries(1 - gamma_of(expected_trials)))
+
+
+def largest_within(spent: Callable[[float], float], budget: float, *, start: float) -> float:
+    """A value of at most ``start`` that spends at most the budget and, below it, nearly all; what is spent grows."""
+    value = start
+    for _ in range(40):
+        total = spent(value)
+        if total <= budget and (value == start or total >= 0.99 * budget):
+            return value
+        # Nearly proportional; a little less, so as to end below.
+        value = min(start, value * 0.997 * budget / total)
+    raise ArithmeticError(f"no share of epsilon={budget} found for one trial (last tried: {value}).")
+
+
+def merged(plans: Sequence[dict[str, TrialSpend]]) -> dict[str, tuple[TrialSpend, ...]]:
+    """What candidates may spend on each group, from what each of them plans."""
+    return {group: tuple(dict.fromkeys(plan[group] for plan in plans)) for group in plans[0]}

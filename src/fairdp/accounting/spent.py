@@ -1,0 +1,197 @@
+"""What a run has spent, as numbers that can be recomputed and as words that can be read."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fairdp._format import html_table, rounded_up
+from fairdp.accounting.mechanisms import Mechanism, mechanism_from
+from fairdp.accounting.selection import Selection, selection_from
+
+NOT_COVERED = (
+    "exact metrics and record counts in reports (for the data holder's eyes only)",
+    "anything done to the data before training (scaling, selection)",
+    "hyper-parameters chosen by looking at private data",
+    "other models trained on the same records (epsilons add up)",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySpent:
+    """The privacy record of a model.
+
+    ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
+    infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,
+    ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute them: a record is
+    one or the other, so the larger of the two is what its group spends. ``planned_sizes`` are the public or noisy sizes
+    that everything else follows from. Of a model that was kept as the best of several trials, ``selection`` says what
+    all candidates might have spent, and ``epsilon`` is that of the choice.
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_by_group: dict[str, float]
+    accountant: str
+    epsilon_rdp: float
+    noise_multiplier: float
+    noise_allocation: str
+    noise_std: float
+    planned_sizes: dict[str, float]
+    sensitivities: dict[str, float]
+    sample_rate: float
+    n_steps: int
+    clip_norm: float
+    relation: str
+    group_sizes: str
+    counts_epsilon: float
+    noise_seeded: bool
+    public_assumptions: tuple[str, ...]
+    mechanisms: dict[str, Mechanism]
+    statistics: str
+    statistics_multiplier: float
+    histogram_epsilon: float
+    certify_fraction: float
+    certify_epsilons: dict[str, float]
+    selection: Selection | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
+        """Inverse of `to_dict`."""
+        mechanisms = {name: mechanism_from(values) for name, values in record["mechanisms"].items()}
+        by_group = {
+            field: {name: _unbounded(value) for name, value in record[field].items()}
+            for field in ("epsilon_by_group", "sensitivities", "certify_epsilons")
+        }
+        known = {**record, "mechanisms": mechanisms, **by_group}
+        known["public_assumptions"] = tuple(record["public_assumptions"])
+        known["selection"] = selection_from(record["selection"])
+        return cls(**{name: value if name == "selection" else _unbounded(value) for name, value in known.items()})
+
+    def statement(self) -> str:
+        """The guarantee in words: unit, relation, sampling, noise, accounting, and what is not covered."""
+        return "\n".join(_statement_lines(self))
+
+    def _repr_html_(self) -> str:
+        rows = [("ε", rounded_up(self.epsilon)), ("δ", f"{self.delta:g}"), ("neighbours", "one record more or less")]
+        rows += [(f"ε of {name}", rounded_up(value)) for name, value in self.epsilon_by_group.items()]
+        private = "Not private: trained without noise." if math.isinf(self.epsilon) else "In words: statement()."
+        return html_table("Privacy spent", rows, private)
+
+
+def _unbounded(value: Any) -> Any:
+    """JSON has no infinity: it is written as null."""
+    return math.inf if value is None else value
+
+
+def _statement_lines(spent: PrivacySpent) -> list[str]:
+    if math.isinf(spent.epsilon):
+        return ["This model is NOT private: it was trained without noise, and epsilon is infinite."]
+    by_group = ", ".join(f"{name} {rounded_up(value)}" for name, value in spent.epsilon_by_group.items())
+    lines = [
+        f"The model is {_level(spent)}-differentially private for adding or removing one record.",
+        f"Epsilon by group: {by_group}.",
+        *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
+        *_histogram_lines(spent),
+        *_certification_lines(spent),
+        *_selection_lines(spent),
+        _group_sizes_line(spent),
+        f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
+    ]
+    lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
+    if spent.noise_seeded:
+        lines.append(
+            "The noise came from a fixed seed: the guarantee holds only while that seed is secret and used for this "
+            "run alone, and a small number can be guessed."
+        )
+    return lines
+
+
+def not_covered(spent: PrivacySpent) -> list[str]:
+    """What no ε here speaks of; the choice that was paid for is covered, any other is not."""
+    other = " otherwise" if spent.selection else ""
+    return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]
+
+
+def _level(spent: PrivacySpent) -> str:
+    epsilon = rounded_up(spent.epsilon)
+    pure = spent.noise_allocation == "laplace" and spent.selection is None
+    return epsilon if pure else f"({epsilon}, {spent.delta!r})"
+
+
+def _gaussian_lines(spent: PrivacySpent) -> list[str]:
+    noise = {
+        "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
+        "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
+    }[spent.noise_allocation]
+    gradient = spent.noise_multiplier
+    if spent.statistics_multiplier:
+        gradient = (gradient**-2 - spent.statistics_multiplier**-2) ** -0.5
+    beside = (
+        f"Beside the gradient each step releases {spent.statistics}, with noise of {spent.statistics_multiplier:.4g} "
+        f"times the sensitivity; both come from one sample and are accounted as one query, with a noise multiplier of "
+        f"{spent.noise_multiplier:.4g}."
+    )
+    return [
+        f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
+        f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
+        f"{gradient:.4g} times the sensitivity: {noise}.",
+        *([beside] if spent.statistics_multiplier else []),
+        *([] if spent.selection else [_accountant_line(spent)]),
+    ]
+
+
+def _accountant_line(spent: PrivacySpent) -> str:
+    return (
+        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
+        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}."
+    )
+
+
+def _laplace_lines(spent: PrivacySpent) -> list[str]:
+    return [
+        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise of "
+        f"{spent.noise_multiplier:.4g} times what one record can move in the L1 norm (functional mechanism). "
+        f"{'' if spent.selection else 'The guarantee is pure: it holds with delta zero. '}Group sizes are not used."
+    ]
+
+
+def _histogram_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.histogram_epsilon:
+        return []
+    return [
+        f"Decisions about the training records were counted by group and label with Laplace noise, for a pure epsilon "
+        f"of {rounded_up(spent.histogram_epsilon)}, included above."
+    ]
+
+
+def _certification_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.certify_epsilons:
+        return []
+    return [
+        f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on but "
+        f"counted with noise for the fairness certificate, at a pure epsilon of at most "
+        f"{rounded_up(max(spent.certify_epsilons.values()))}. A record is in one part only, so the guarantee is the "
+        "larger of the two, not their sum."
+    ]
+
+
+def _selection_lines(spent: PrivacySpent) -> list[str]:
+    if spent.selection is None:
+        return []
+    return [
+        f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average, of which "
+        "nothing else may be shown, not even their number. Epsilon is that of the whole choice, by Renyi divergences "
+        "(Papernot and Steinke, 2022, with the logarithmic law); the figures of the mechanism are those of one trial."
+    ]
+
+
+def _group_sizes_line(spent: PrivacySpent) -> str:
+    names = "The group names and the two labels are treated as public"
+    if spent.group_sizes == "private":
+        cost = f"noisy counts cost {rounded_up(spent.counts_epsilon)} of epsilon, included above"
+        return f"{names}. Group sizes are private: {cost}."
+    return f"{names}, and so are the group sizes, held fixed for both neighbours."

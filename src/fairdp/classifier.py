@@ -1,0 +1,358 @@
+"""The scikit-learn classifier: one estimator for every method."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from fairdp._format import html_table
+from fairdp.certify.certificate import Certificate
+from fairdp.certify.record import certificate_statement, estimated_metrics
+from fairdp.config.training import DEFAULT_METHOD
+from fairdp.data.arrays import grouped_arrays, records_of
+from fairdp.data.grouped import GroupedData
+from fairdp.data.schema import TableSchema
+from fairdp.data.sensitive import codes_of
+from fairdp.metrics.evaluation import Evaluation, evaluation_of
+from fairdp.metrics.rates import collapse_warning
+from fairdp.networks.models import ExtractorBuilder
+from fairdp.run.fit import FittedRun, Trial, fit_run, prepare_run
+from fairdp.run.progress import Progress
+from fairdp.run.settings import RunSettings
+from fairdp.saved.folder import read_model, write_model
+from fairdp.saved.form import loaded_form, saved_form, storable
+
+
+class FairDPClassifier(ClassifierMixin, BaseEstimator):
+    r"""Binary classifier trained with differential privacy, group by group.
+
+    Parameters
+    ----------
+    method
+        Name of the training method; ``fairdp.METHODS`` lists them. The default aims at a gap without refusing
+        everybody; ``"fairdp"`` is the paper's.
+    epsilon, delta
+        Privacy budget for adding or removing one record. ``epsilon=inf`` trains without noise, for debugging.
+    model
+        ``"mlp"``, ``"logistic"``, ``"cnn"``, or ``"auto"``: an MLP for tables and the CNN for images.
+    hidden, activation, normalize_embedding
+        Layer sizes of the MLP, activation (``"relu"``, ``"tanh"``), and whether embeddings are scaled to norm one.
+    module
+        Class or function that builds a feature extractor, used instead of ``model``.
+    weight_bound
+        Bound on the norm of the head with its bias, :math:`M`; used by ``fairdp``.
+    clip_norm, sample_rate, n_steps, learning_rate
+        :math:`C, q, T, \eta`; None picks the default of the model kind. Several learning rates share the run equally.
+    schedule, optimizer, momentum, sgd_learning_rate
+        See `TrainConfig`.
+    n_members
+        Heads of the ensemble made in the last step, :math:`N`; used by ``fairdp``.
+    noise_allocation
+        ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
+    parity, max_gap, min_ratio, positive_rate
+        Target of ``fairdp_parity``, ``raco_dp``, ``dp_postprocess``: rates that should agree, ``"demographic_parity"``,
+        ``"equal_opportunity"`` or ``"equalized_odds"``, and the difference (None: 0.03), the smallest over the largest
+        rate (None: any; given alone, any difference) and the share of positive decisions (None: any) aimed at.
+    fairness_weight
+        Weight of the penalty of ``dp_fermi``.
+    grouping, max_sample_rate
+        What ``dp_is_sgd`` samples equally often, ``"attribute"`` or ``"attribute_and_label"``, and at most how often.
+    parameter_noise, n_draws
+        Smoothing of ``fairsmooth``, ``dpsgd_smooth`` and ``fairfm_smooth``: deviation and number of draws.
+    group_sizes
+        ``"public"``, or ``"private"``: the sizes are counted with noise, for 5 % of epsilon.
+    certify_fraction, confidence
+        Share of the records that is held out for the fairness certificate (0: no certificate), and its confidence.
+    certify_metrics
+        Metrics to certify, out of ``"demographic_parity"``, ``"equal_opportunity"``, ``"equalized_odds"``; None: all.
+    require_tau, n_looks
+        Bound that the certificate should meet, and how often to look for it: more than one look ends training at the
+        first that meets it, and all looks share confidence and epsilon.
+    target_tau
+        Gap to which the decisions are diluted where the certificate alone does not reach it.
+    predictor, smoothing
+        ``"deterministic"``; ``"gibbs"``: a random head for each person; ``"smoothed"``: noise of this deviation on the
+        head for each person. Coins fall the same way for the same person.
+    max_sample_weight
+        Largest weight that ``fit`` may be given in ``sample_weight``; noise is scaled to it.
+    max_physical_batch_size
+        Records per forward pass; affects memory, and the result by no more than rounding.
+    random_state
+        Seed for repeatable experiments; the guarantee then holds only while the seed is secret. None: the operating
+        system's entropy.
+
+    Attributes
+    ----------
+    privacy_
+        What was spent, per group, and how it was accounted.
+    certificate_
+        Bounds on the fairness gaps, or why there are none.
+    classes_, group_names_, n_features_in_, feature_names_in_
+        The two labels, the names of the groups, the number of features, and their names if a DataFrame gave them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> sex = rng.choice(["f", "m"], size=2000)
+    >>> model = FairDPClassifier(epsilon=2.0, n_steps=100, random_state=0).fit(X, y, sensitive_features=sex)
+    >>> bool(model.privacy_.epsilon <= 2.0)
+    True
+    >>> model.predict(X[:3]).shape
+    (3,)
+    """
+
+    # Routed on request, though `fit` does not name it.
+    __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
+
+    def __init__(
+        self,
+        *,
+        method: str = DEFAULT_METHOD,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        model: str = "auto",
+        hidden: tuple[int, ...] = (32,),
+        activation: str | None = None,
+        normalize_embedding: bool = False,
+        module: ExtractorBuilder | None = None,
+        weight_bound: float = 1.0,
+        clip_norm: float | None = None,
+        sample_rate: float | None = None,
+        n_steps: int | None = None,
+        learning_rate: float | tuple[float, ...] | None = None,
+        schedule: str = "piecewise",
+        optimizer: str | None = None,
+        momentum: float | None = None,
+        sgd_learning_rate: float = 0.005,
+        n_members: int = 10,
+        noise_allocation: str = "per_group",
+        parity: str = "demographic_parity",
+        max_gap: float | None = None,
+        min_ratio: float | None = None,
+        positive_rate: float | None = None,
+        fairness_weight: float = 10.0,
+        grouping: str = "attribute",
+        max_sample_rate: float = 1.0,
+        parameter_noise: float = 0.1,
+        n_draws: int = 100,
+        group_sizes: str = "public",
+        certify_fraction: float = 0.2,
+        confidence: float = 0.95,
+        certify_metrics: tuple[str, ...] | None = None,
+        require_tau: float | None = None,
+        n_looks: int = 1,
+        target_tau: float | None = None,
+        predictor: str = "deterministic",
+        smoothing: float = 1.0,
+        max_sample_weight: float = 1.0,
+        max_physical_batch_size: int = 4096,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+    ) -> None:
+        self.method = method
+        self.epsilon, self.delta = epsilon, delta
+        self.model = model
+        self.hidden, self.activation = hidden, activation
+        self.normalize_embedding = normalize_embedding
+        self.module = module
+        self.weight_bound = weight_bound
+        self.clip_norm = clip_norm
+        self.sample_rate, self.n_steps = sample_rate, n_steps
+        self.learning_rate = learning_rate
+        self.schedule, self.optimizer = schedule, optimizer
+        self.momentum, self.sgd_learning_rate = momentum, sgd_learning_rate
+        self.n_members, self.noise_allocation = n_members, noise_allocation
+        self.parity, self.max_gap, self.min_ratio = parity, max_gap, min_ratio
+        self.positive_rate, self.fairness_weight = positive_rate, fairness_weight
+        self.grouping, self.max_sample_rate = grouping, max_sample_rate
+        self.parameter_noise, self.n_draws = parameter_noise, n_draws
+        self.group_sizes = group_sizes
+        self.certify_fraction, self.confidence = certify_fraction, confidence
+        self.certify_metrics = certify_metrics
+        self.require_tau, self.n_looks = require_tau, n_looks
+        self.target_tau = target_tau
+        self.predictor, self.smoothing = predictor, smoothing
+        self.max_sample_weight = max_sample_weight
+        self.max_physical_batch_size = max_physical_batch_size
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None, **weights: ArrayLike | None
+    ) -> Self:
+        """Train on records with two kinds of labels.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n_samples, n_features), or images, shape (n_samples, channels, height, width).
+        y
+            Labels, shape (n_samples,), of two kinds; the larger one is the positive class.
+        sensitive_features
+            Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
+        sample_weight
+            Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not a named
+            parameter, because scikit-learn takes that as a promise that a record of weight two does what two records
+            do; here it does twice what a record of weight one does, within one and the same sensitivity.
+        """
+        unknown = sorted(set(weights) - {"sample_weight"})
+        if unknown:
+            raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
+        data, classes = grouped_arrays(self, X, y, sensitive_features, weights.get("sample_weight"))
+        self.fit_grouped(data)
+        self.classes_ = classes
+        return self
+
+    def fit_grouped(
+        self,
+        data: GroupedData,
+        *,
+        progress: Progress | None = None,
+        public_assumptions: tuple[str, ...] = (),
+        feature_schema: dict[str, Any] | None = None,
+        trial: Trial | None = None,
+    ) -> Self:
+        """Train on records that are already encoded; may show progress, write checkpoints and resume from one.
+
+        ``feature_schema`` says how raw tables were encoded; it stays with the model, so that commands can read them.
+        ``trial`` is what `fairdp.tune` says of a fit that is one of several.
+        """
+        # A run that fails leaves no model: never an old statement beside new parameters.
+        for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
+            self.__dict__.pop(name, None)
+        progress = progress or Progress()
+        prepared = prepare_run(
+            RunSettings.of(**self.get_params(deep=False)),
+            data,
+            progress,
+            public_assumptions=public_assumptions,
+            columns=None if feature_schema is None else TableSchema.from_dict(feature_schema).encoded,
+            trial=trial,
+        )
+        return self.adopt(fit_run(prepared, progress), feature_schema=feature_schema)
+
+    def adopt(self, run: FittedRun, *, feature_schema: dict[str, Any] | None = None) -> Self:
+        """Be what a finished run with the same parameters has left."""
+        self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
+        self.model_config_, self.score_model_ = run.model_config, run.model
+        self.seconds_, self.notes_ = run.seconds, run.notes
+        self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
+        self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema
+        self.group_names_, self.n_features_in_ = run.parts.held_out.group_names, run.model.shape[0]
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_")
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores; the deterministic predictor is positive where they are at least zero. No group is needed."""
+        return self.scores(self._records(X))
+
+    def _records(self, X: ArrayLike) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        return records_of(self, X, shape=self.score_model_.shape)
+
+    def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Scores of records that are already encoded."""
+        return self.score_model_.scores(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))).double().numpy()
+
+    def predict(
+        self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None, person_ids: Sequence[Any] | None = None
+    ) -> NDArray[Any]:
+        """The predicted label of each record, by the rule that was certified.
+
+        Only ``dp_postprocess`` needs ``sensitive_features``. ``person_ids`` tell people apart whose records are equal,
+        for predictors that toss coins.
+        """
+        records = self._records(X)
+        groups = None if sensitive_features is None else codes_of(sensitive_features, len(records), self.group_names_)
+        return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+    ) -> float:
+        """Accuracy of `predict`."""
+        decisions = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(y, decisions, sample_weight=sample_weight))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
+        positive = expit(self.decision_function(X))
+        return np.column_stack([1 - positive, positive])
+
+    def privacy_statement(self) -> str:
+        """The privacy guarantee in words."""
+        check_is_fitted(self)
+        return self.privacy_.statement()
+
+    def certificate_statement(self) -> str:
+        """The fairness certificate in words, with what it does not promise."""
+        check_is_fitted(self)
+        return certificate_statement(self.certificate_)
+
+    def evaluate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: Any = None,
+        confidence: float = 0.95,
+        random_state: int = 0,
+    ) -> Evaluation:
+        """Metrics on labelled records by group, as fairlearn's ``MetricFrame``, with an interval for every gap.
+
+        Exact figures of real records: for the data holder's eyes, outside the privacy guarantee.
+        """
+        check_is_fitted(self)
+        return evaluation_of(
+            self, X, y, sensitive_features=sensitive_features, confidence=confidence, random_state=random_state
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, whole or not at all."""
+        check_is_fitted(self)
+        write_model(Path(folder), saved_form(self))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Self:
+        """Read a saved model; one trained with an own module needs that module's builder again."""
+        loaded: Self = loaded_form(cls, read_model(Path(folder)), module)
+        return loaded
+
+    def _repr_html_(self) -> str:
+        """A small table of what is promised, for notebooks; before fitting, scikit-learn's diagram."""
+        if not hasattr(self, "privacy_"):
+            unfitted: Any = super()
+            return unfitted._repr_html_()
+        rows, note = [("method", self.method)], ""
+        if isinstance(self.certificate_, Certificate):
+            # A gap is worth nothing without the rate of positive decisions beside it.
+            rate = estimated_metrics(self.certificate_)["positive_rate"]
+            rows.append(("estimated positive rate", f"{rate:.4f}"))
+            note = collapse_warning(rate) or ""
+        named = html_table("Fitted FairDPClassifier", rows, note)
+        return named + self.privacy_._repr_html_() + self.certificate_._repr_html_()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What notebooks ask for first; scikit-learn's own would show parameters only."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -1,0 +1,268 @@
+"""Results as JSON or as tables in the terminal."""
+
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fairdp._files import json_bytes
+from fairdp._format import bound_above, bound_below, rounded_up
+
+METRIC_NAMES = {
+    "auc": "ROC-AUC",
+    "accuracy": "accuracy",
+    "majority_accuracy": "majority-class accuracy",
+    "positive_rate": "positive rate",
+    "demographic_parity_difference": "demographic parity gap",
+    "demographic_parity_ratio": "demographic parity ratio",
+    "equal_opportunity_difference": "equal opportunity gap",
+    "equalized_odds_difference": "equalized odds gap",
+    "false_positive_rate_difference": "false positive rate gap",
+}
+
+
+def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
+    """The result of a training run."""
+    if as_json:
+        print_json(report)
+        return
+    print(f"{report['method']} on {report['dataset']}: {_sizes(report)}")
+    if "tuned" in report:
+        print(f"chosen: {', '.join(f'{name}={value}' for name, value in report['tuned']['chosen'].items())}")
+    print_table(None, _privacy_rows(report["privacy"]))
+    bounds = _bounds(report["certificate"])
+    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report["metrics"])]
+    rows.insert(4, (*_by_group_row(report["metrics"]), ""))
+    measured = "on the test records" if report["n_train"] is not None else "from the noisy counts"
+    level = f"certified, {100 * report['certificate']['confidence']:g} %" if bounds else ""
+    print_table(None, rows, headers=("", measured, level))
+    print(f"{report['statement']}\n\n{report['certificate']['statement']}\n")
+    if report["out"]:
+        print(f"Model written to {report['out']}.")
+    print_warnings(report["warnings"])
+
+
+def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
+    """Metrics with their confidence intervals."""
+    if as_json:
+        print_json(report)
+        return
+    intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
+    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report["metrics"])]
+    rows.insert(4, (*_by_group_row(report["metrics"]), ""))
+    level = f"{100 * report['confidence']:g} % interval"
+    print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
+    print(report["note"])
+    print_warnings(report["warnings"])
+
+
+def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
+    """A new certificate of a saved model."""
+    if as_json:
+        print_json(report)
+        return
+    print(f"{report['method']}, certified on {report['n_certify']:,} fresh records\n")
+    print(report["certificate"]["statement"])
+    print(f"Certificate written to {report['out']}.")
+    print_warnings(report["warnings"])
+
+
+def print_checks(checks: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """What was checked of a saved model."""
+    passed = all(check["passed"] for check in checks)
+    if as_json:
+        print_json({"verified": passed, "checks": list(checks)})
+        return
+    print_table(None, [("ok" if check["passed"] else "FAILED", check["name"], check["found"]) for check in checks])
+    print("Verified." if passed else "NOT verified.")
+
+
+def print_plan(report: dict[str, Any], *, as_json: bool) -> None:
+    """The cost of a run that has not been made."""
+    if as_json:
+        print_json(report)
+        return
+    batches = ", ".join(f"{size:.1f}" for size in report["expected_batch_sizes"])
+    rows = [
+        *_privacy_rows(report["privacy"]),
+        ("records per step, by group", batches),
+        ("noise on the averaged gradient", f"{report['privacy']['noise_std']:.3g} per coordinate"),
+        None,
+        *_certificate_plan_rows(report),
+        None,
+        *_paper_rows(report),
+    ]
+    print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
+
+
+def print_bench(report: dict[str, Any], *, as_json: bool) -> None:
+    """Ratios of one benchmark run."""
+    print_pairs(report if as_json else dict(_flattened(report)), as_json=as_json)
+
+
+def print_pairs(pairs: Mapping[str, Any], *, as_json: bool) -> None:
+    """A few named values."""
+    if as_json:
+        print_json(pairs)
+        return
+    print_table(None, [(name, _text(value)) for name, value in pairs.items()])
+
+
+def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Things with the same fields, one paragraph each; the first field is the heading."""
+    if as_json:
+        print_json({name: list(cards)})
+        return
+    for card in cards:
+        heading, *fields = card.items()
+        print(heading[1])
+        for label, value in fields:
+            print(f"  {label}: {_text(value)}")
+        print()
+
+
+def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
+    by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy["epsilon_by_group"].items())
+    searched = f"epsilon ({'PLD' if privacy['selection'] is None else 'whole search'})"
+    if privacy["noise_allocation"] == "laplace" and privacy["selection"] is None:
+        noise = f"{privacy['noise_multiplier']:.4g} times the sensitivity, Laplace, one release for each group"
+        return [("epsilon (pure)", _epsilon(privacy["epsilon"])), ("epsilon by group", by_group), ("noise", noise)]
+    joint = ", statistics and gradient together" if privacy["statistics_multiplier"] else ""
+    return [
+        (searched, f"{_epsilon(privacy['epsilon'])} at delta {privacy['delta']!r}"),
+        ("epsilon by group", by_group),
+        *([] if privacy["selection"] else [("epsilon (moments accountant)", _epsilon(privacy["epsilon_rdp"]))]),
+        ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}{joint}"),
+        (
+            "sampling",
+            f"rate {privacy['sample_rate']:.4g}, {privacy['n_steps']} steps, clip norm {privacy['clip_norm']:g}",
+        ),
+    ]
+
+
+def _certificate_plan_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    plan = report["certificate"]
+    if plan is None:
+        return [("certificate", "none")]
+    guesses = f"{plan['positive_rate']:g} positive decisions, {plan['label_rate']:g} positive labels"
+    rows = [("certificate on", f"{plan['fraction']:g} of the records, confidence {plan['confidence']:g}; {guesses}")]
+    for name, width in plan["expected_widths"].items():
+        rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
+    if plan["target_width"] is not None:
+        fraction = plan["fraction_for_target_width"]
+        found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"
+        rows.append((f"for a slack of {plan['target_width']:g}", found))
+    return rows
+
+
+def _paper_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The paper's bounds, which say nothing of the deployed model, and what an input-agnostic one would cost."""
+    paper, ceiling = report["paper"], report["utility_ceiling"]
+    rows = [
+        (
+            "best accuracy",
+            f"{ceiling['accuracy']:.4f} under a bound of {ceiling['input_agnostic_tau']:g} for all inputs",
+        )
+    ]
+    if paper["theorem_2_printed"] is not None:
+        printed, corrected = paper["theorem_2_printed"], paper["theorem_2_corrected"]
+        rows.append(("paper's Theorem 2", f"{printed:.4f} as printed, {corrected:.4f} corrected; not for this model"))
+    return rows
+
+
+def _sizes(report: Mapping[str, Any]) -> str:
+    if report["n_train"] is None:
+        return f"about {report['n_certify']:,} certification records"
+    parts = {"training": "n_train", "certification": "n_certify", "test": "n_test"}
+    return ", ".join(f"{report[size]:,} {part}" for part, size in parts.items() if report[size]) + " records"
+
+
+def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    return [(name, label, _number(metrics[name])) for name, label in METRIC_NAMES.items()]
+
+
+def _bounds(certificate: Mapping[str, Any]) -> dict[str, str]:
+    """What is certified of each metric, rounded to the safe side."""
+    claims = {name: certificate[name] for name in certificate.get("metrics", ()) if certificate[name]["claimed"]}
+    found = {f"{name}_difference": f"at most {bound_above(gap['tau'])}" for name, gap in claims.items()}
+    ratio = claims.get("demographic_parity", {}).get("ratio")
+    if ratio is not None:
+        found["demographic_parity_ratio"] = f"at least {bound_below(ratio)}"
+    return found
+
+
+def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
+    rates = metrics["positive_rate_by_group"].items()
+    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates)
+
+
+def print_table(
+    title: str | None,
+    rows: Iterable[tuple[str, ...] | None],
+    headers: tuple[str, ...] | None = None,
+    *,
+    wrap_numbers: bool = True,
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # Names come from users' data: they are text, never markup.
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_header=bool(headers),
+    )
+    rows = list(rows)
+    width = max((len(row) for row in rows if row), default=2)
+    for position, header in enumerate(headers or ("",) * width):
+        table.add_column(header, overflow="fold", no_wrap=position > 0 and not wrap_numbers)
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
+
+
+def print_warnings(warnings: Sequence[str]) -> None:
+    for text in warnings:
+        print(f"warning: {text}", file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json_bytes(value).decode())
+
+
+def _flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, item in value.items():
+        if isinstance(item, Mapping):
+            yield from _flattened(item, f"{prefix}{name}.")
+        else:
+            yield prefix + name, item
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {item}" for name, item in value.items()) or "none"
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "no evidence"
+    return "infinite" if math.isinf(value) else f"{value:.4f}"
+
+
+def _epsilon(value: float) -> str:
+    """As in the statement: rounded up, never to less than was accounted."""
+    return "infinite" if math.isinf(value) else rounded_up(value)
+
+
+def _interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{low:.4f} to {high:.4f}"

@@ -1,0 +1,35 @@
+"""What a model does on records, and what a user should be warned of."""
+
+from typing import Any
+
+import numpy as np
+
+from fairdp.certify.certificate import Certificate
+from fairdp.classifier import FairDPClassifier
+from fairdp.data.grouped import GroupedData
+from fairdp.metrics.rates import collapse_warning, evaluate_decisions
+
+
+def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
+    """Utility and fairness on held-out records, exactly: for the data holder's eyes."""
+    # Once: a model that is smoothed over its parameters runs a hundred times for them.
+    scores = estimator.scores(test.X)
+    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
+    return evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
+
+
+def warnings_of(estimator: FairDPClassifier, metrics: dict[str, Any]) -> list[str]:
+    collapse = collapse_warning(metrics["positive_rate"])
+    found = [collapse] if collapse else []
+    certificate = estimator.certificate_
+    if isinstance(certificate, Certificate):
+        empty = {gap.pair for gap in certificate.gaps.values() if gap.claimed and gap.tau >= 1}
+        if empty:
+            names = ", ".join(sorted({name for pair in empty for name in pair}))
+            found.append(
+                f"the certificate bounds no gap for want of records of {names}: merge small groups (a schema's 'other' "
+                "does), name fewer protected columns, or certify fewer metrics."
+            )
+    if np.isinf(estimator.privacy_.epsilon):
+        found.append("this model is not private: it was trained without noise.")
+    return found

@@ -1,0 +1,109 @@
+"""Where the records of a command come from, and what is to be said of them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairdp import _checks
+from fairdp.data.catalog import load_dataset
+from fairdp.data.grouped import GroupedData
+from fairdp.data.schema import TableSchema, read_schema
+from fairdp.data.splits import split_by_own_coin
+from fairdp.data.tables import load_table
+
+READ_FROM_TABLE = "column types, categories, ranges and group names were read from the table, as no schema was declared"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the records come from: a table, or a named data set."""
+
+    table: Path | None
+    dataset: str | None
+    label: str | None
+    positive: str | None
+    sensitive: tuple[str, ...]
+    schema: Path | None
+    test_fraction: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Training and test records with what is to be said of them."""
+
+    name: str
+    train: GroupedData
+    test: GroupedData
+    schema: TableSchema | None
+    warnings: tuple[str, ...] = ()
+    public_assumptions: tuple[str, ...] = ()
+
+
+def load_records(source: Source) -> Records:
+    """The records that a source names."""
+    if source.table is not None and source.dataset is not None:
+        raise ValueError(f"give TABLE or --dataset, not both: got {str(source.table)!r} and {source.dataset!r}.")
+    if source.table is None:
+        return _named_records(source)
+    path = source.table
+    if source.schema is not None:
+        # What the schema declares need not be typed again.
+        declared = read_schema(source.schema)
+        source = replace(source, label=source.label or declared.label, sensitive=source.sensitive or declared.sensitive)
+    if source.label is None or not source.sensitive:
+        missing = "--label" if source.label is None else "--sensitive"
+        raise ValueError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
+    _checks.in_unit_interval(test_fraction=source.test_fraction)
+    table = load_table(
+        path,
+        label=source.label,
+        sensitive=source.sensitive,
+        schema_path=source.schema,
+        positive=source.positive,
+    )
+    # Nobody else holds the table as a whole.
+    whole = replace(table.data, expendable=True)
+    train, test = split_by_own_coin(whole, seed=0, share=source.test_fraction)
+    assumed = () if table.schema.declared else (READ_FROM_TABLE,)
+    return Records(
+        name=path.name,
+        train=train,
+        test=test,
+        schema=table.schema,
+        warnings=(*table.notes, *_read_as(table.schema)),
+        public_assumptions=assumed,
+    )
+
+
+def _named_records(source: Source) -> Records:
+    """A named data set, which brings its own columns."""
+    if source.dataset is None:
+        raise ValueError(
+            "there is nothing to train on: name a table, TABLE --label COL --sensitive COL, or a data set, such as "
+            "--dataset adult."
+        )
+    _refuse_table_options(source)
+    loaded = load_dataset(source.dataset)
+    return Records(
+        name=source.dataset, train=loaded.train, test=loaded.test, schema=loaded.schema, warnings=loaded.notes
+    )
+
+
+def _read_as(schema: TableSchema) -> list[str]:
+    """How an undeclared table was understood, so that a number read as a word is noticed."""
+    if schema.declared:
+        return []
+    kinds = [f"{column.name} ({type(column).__name__.lower()})" for column in schema.columns]
+    more = f" and {len(kinds) - 12} more" if len(kinds) > 12 else ""
+    return [f"inputs were read as {', '.join(kinds[:12])}{more}; label {schema.label!r}, positive {schema.positive!r}."]
+
+
+def _refuse_table_options(source: Source) -> None:
+    given = {
+        "--label": source.label,
+        "--positive": source.positive,
+        "--sensitive": source.sensitive,
+        "--schema": source.schema,
+    }
+    chosen = [option for option, value in given.items() if value]
+    if chosen:
+        raise ValueError(f"{chosen[0]} goes with a table, not with a named data set; leave it out or name a table.")

@@ -1,0 +1,112 @@
+"""Saved models on new rows: predictions and measurements."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from fairdp._files import json_bytes, write_file
+from fairdp.classifier import FairDPClassifier
+from fairdp.commands.measuring import warnings_of
+from fairdp.data.catalog import load_dataset
+from fairdp.data.grouped import GroupedData
+from fairdp.data.schema import TableSchema
+from fairdp.data.tables import encode_table, read_table
+from fairdp.metrics.intervals import confidence_intervals
+from fairdp.metrics.rates import evaluate_decisions
+
+
+def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> dict[str, Any]:
+    """Score, probability and decision for every row of a table; an id tells equal rows of different people apart."""
+    estimator, schema = load_saved(folder)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"--out must end in .csv or .parquet, got {str(out)!r}.")
+    if out.exists() and table.exists() and out.samefile(table):
+        raise ValueError(f"--out {str(out)!r} is the table itself; choose another file.")
+    rows = read_table(table)
+    if id_column is not None and id_column not in rows:
+        raise ValueError(f"--id {id_column!r} is not a column of {str(table)!r}.")
+    records, ids = schema.encode(rows), None if id_column is None else rows[id_column].tolist()
+    scores = estimator.scores(records)
+    groups = None
+    if estimator.predictor_.flips is not None:
+        missing = [name for name in schema.sensitive if name not in rows]
+        if missing:
+            raise ValueError(
+                f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
+                "decisions without it (see `fairdp methods`)."
+            )
+        groups = schema.encode_groups(rows)[0]
+    decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
+    named = np.where(decisions == 1, schema.positive, schema.negative)
+    frame = pd.DataFrame({"score": scores, "probability": expit(scores), "decision": named})
+    if estimator.predictor_.tosses_coins:
+        chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
+        frame.insert(2, "chance", chances)
+    content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
+    try:
+        write_file(out, content)
+    except OSError as error:
+        raise ValueError(f"--out {str(out)!r} cannot be written: {error.strerror}.") from None
+    return {"n_rows": len(frame), "positive_rate": float(decisions.mean()), "out": str(out)}
+
+
+def run_evaluate(
+    folder: Path, table: Path | None, dataset: str | None, *, confidence: float, seed: int | None
+) -> dict[str, Any]:
+    """Metrics of a saved model on labelled rows, with confidence intervals."""
+    if (table is None) == (dataset is None):
+        raise ValueError("give either TABLE or --dataset to evaluate on.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be in (0, 1), got {confidence!r}.")
+    if dataset is not None:
+        estimator, test = load_for_dataset(folder, dataset)
+    else:
+        assert table is not None
+        estimator, schema = load_saved(folder)
+        test = encode_table(read_table(table), schema)
+    scores = estimator.scores(test.X)
+    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
+    intervals = confidence_intervals(
+        test.y,
+        scores,
+        test.groups,
+        test.n_groups,
+        confidence=confidence,
+        rng=np.random.default_rng(seed),
+        decisions=decisions,
+    )
+    metrics = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
+    return {
+        "method": estimator.method,
+        "n_test": test.n_samples,
+        "metrics": metrics,
+        "confidence": confidence,
+        "intervals": {name: list(ends) for name, ends in intervals.items()},
+        "note": "Exact figures on real records: for the data holder's eyes, outside the privacy guarantee.",
+        "warnings": warnings_of(estimator, metrics),
+    }
+
+
+def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
+    estimator = FairDPClassifier.load(folder)
+    if estimator.feature_schema_ is None:
+        raise ValueError(f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python.")
+    return estimator, TableSchema.from_dict(estimator.feature_schema_)
+
+
+def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and the test records of a data set of the kind that it was trained on."""
+    estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
+    other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
+    shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
+    if (
+        estimator.feature_schema_ != other
+        or shapes[0] != shapes[1]
+        or loaded.test.group_names != estimator.group_names_
+    ):
+        raise ValueError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
+    return estimator, loaded.test

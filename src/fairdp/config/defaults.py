@@ -1,0 +1,166 @@
+"""What a model and a method are trained with unless the user says otherwise."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairdp import _checks
+from fairdp.config.model import MODELS
+from fairdp.config.training import DEFAULT_MAX_GAP, TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """What a kind of model is trained with unless the user says otherwise.
+
+    Found on the named data sets with their test splits in view; no private tuning cost is counted in them.
+    """
+
+    sample_rate: float
+    n_epochs: int
+    clip_norm: float
+    learning_rates: tuple[float, ...]
+    activation: str
+    optimizer: str = "adam"
+    momentum: float = 0.0
+    # Noise that a step may move a parameter by: with few records the step is made smaller.
+    largest_noise_step: float = math.inf
+    # Another forward pass through a network is dear, another product with a vector is not.
+    steps_per_look: int = 4
+
+
+# `verify` plans a run again from these: raise SCHEMA_VERSION with any change.
+# The paper gives the learning rates (.007, .005) and the network kinds, but no rate, length or clip norm.
+DEFAULTS: dict[str, Defaults] = {
+    "mlp": Defaults(sample_rate=0.01, n_epochs=20, clip_norm=1.0, learning_rates=(0.007, 0.005), activation="relu"),
+    "cnn": Defaults(sample_rate=0.05, n_epochs=15, clip_norm=1.0, learning_rates=(0.005, 0.002), activation="tanh"),
+}
+
+# Plain gradients: Adam scales every coordinate by what it has seen, so that a pull does not have the same effect twice.
+_PULLED = Defaults(
+    sample_rate=0.1, n_epochs=40, clip_norm=1.0, learning_rates=(1.0,), activation="relu", optimizer="sgd", momentum=0.5
+)
+# Methods that are trained otherwise: what follows measured rates needs large batches.
+METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
+    ("raco_dp", "logistic"): Defaults(
+        sample_rate=0.1, n_epochs=30, clip_norm=1.0, learning_rates=(2.0,), activation="relu", optimizer="sgd"
+    ),
+    ("fairdp_parity", "mlp"): _PULLED,
+    ("fairdp_parity", "custom"): _PULLED,
+    ("fairdp_parity", "cnn"): replace(_PULLED, sample_rate=0.05, n_epochs=15, activation="tanh"),
+    # Still larger batches cost no more privacy here and make the measured rates precise.
+    ("fairdp_parity", "logistic"): replace(
+        _PULLED,
+        sample_rate=0.3,
+        n_epochs=120,
+        learning_rates=(7.0,),
+        largest_noise_step=0.04,
+        steps_per_look=1,
+    ),
+}
+METHOD_MODELS = {"raco_dp": "logistic", "fairdp_parity": "logistic", "fairfm": "logistic", "fairfm_smooth": "logistic"}
+
+# The smallest group should be seen this often in an average step, and a run should have that many steps.
+SMALLEST_BATCH = 16
+FEWEST_STEPS = 200
+
+
+def kind_of(model: str, module: object, shape: tuple[int, ...], method: str) -> str:
+    """Kind of model that a user's choice means for records of this shape and a method."""
+    _checks.one_of((*MODELS, "auto"), model=model)
+    if module is not None:
+        return "custom"
+    if model != "auto":
+        return model
+    return "cnn" if len(shape) == 3 else METHOD_MODELS.get(method, "mlp")
+
+
+def defaults_of(kind: str, method: str) -> Defaults:
+    """The defaults of a kind of model and a method; kinds without their own get those of the MLP."""
+    return METHOD_DEFAULTS.get((method, kind)) or DEFAULTS.get(kind, DEFAULTS["mlp"])
+
+
+def default_sample_rate(defaults: Defaults, smallest_group: float) -> float:
+    """Sampling rate from public sizes: the default, raised where the smallest group would hardly be sampled."""
+    rate = defaults.sample_rate
+    return min(1.0, max(rate, SMALLEST_BATCH / max(smallest_group, 1.0)))
+
+
+def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_rate: float | None) -> None:
+    """Refuse a group that has no record, or that would hardly ever be sampled.
+
+    Parameters
+    ----------
+    sizes
+        Training records that are planned with: an expectation, where others are held out.
+    """
+    for code, (name, size) in enumerate(zip(group_names, sizes, strict=True)):
+        known = f"{size:.0f} records" if size == int(size) else f"about {size:.1f} training records"
+        if not size:
+            raise ValueError(
+                f"sensitive_features names {len(sizes)} groups, but group {code} ({name!r}) has no training record; "
+                "leave it out or merge it with another group."
+            )
+        if sample_rate is not None and sample_rate * size < 1:
+            raise ValueError(
+                f"group {name!r} has {known}, fewer than one per batch at sample_rate={sample_rate:g}; "
+                f"use sample_rate of at least {1 / size:.2g} or merge the group with another."
+                if size >= 1
+                else f"group {name!r} has {known}; merge it with another group."
+            )
+        if sample_rate is None and len(sizes) > 1 and size < SMALLEST_BATCH:
+            raise ValueError(
+                f"group {name!r} has {known}, fewer than one batch ({SMALLEST_BATCH}); "
+                "merge it with another group (a schema's 'other' does) or set sample_rate."
+            )
+
+
+def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
+    """Number of steps in which every record is seen about ``n_epochs`` times."""
+    return max(FEWEST_STEPS, round(defaults.n_epochs / sample_rate))
+
+
+# What `train_config` takes: the constructor parameters of an estimator that are numbers of a run.
+TRAINING_PARAMETERS = (
+    *("sample_rate", "n_steps", "clip_norm", "learning_rate", "schedule", "optimizer", "momentum"),
+    *("sgd_learning_rate", "weight_bound", "n_members", "noise_allocation", "max_physical_batch_size"),
+    *("parity", "max_gap", "min_ratio", "positive_rate"),
+    *("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws"),
+)
+
+
+def train_config(
+    kind: str,
+    method: str,
+    smallest_group: float,
+    *,
+    sample_rate: float | None,
+    n_steps: int | None,
+    clip_norm: float | None,
+    learning_rate: float | tuple[float, ...] | None,
+    optimizer: str | None = None,
+    momentum: float | None = None,
+    max_gap: float | None = None,
+    min_ratio: float | None = None,
+    **others: Any,
+) -> TrainConfig:
+    """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
+    defaults = defaults_of(kind, method)
+    rate = default_sample_rate(defaults, smallest_group) if sample_rate is None else sample_rate
+    _checks.sample_rate(sample_rate=rate)
+    rates = defaults.learning_rates if learning_rate is None else learning_rate
+    return TrainConfig(
+        sample_rate=rate,
+        n_steps=default_n_steps(defaults, rate) if n_steps is None else n_steps,
+        clip_norm=defaults.clip_norm if clip_norm is None else clip_norm,
+        learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
+        optimizer=optimizer or defaults.optimizer,
+        momentum=defaults.momentum if momentum is None else momentum,
+        # Who asks for a ratio has said what is wanted; a gap on top of it has to be asked for.
+        max_gap=(DEFAULT_MAX_GAP if min_ratio is None else 1.0) if max_gap is None else max_gap,
+        min_ratio=0.0 if min_ratio is None else min_ratio,
+        # A step size that was asked for is taken.
+        largest_noise_step=defaults.largest_noise_step if learning_rate is None else math.inf,
+        steps_per_look=defaults.steps_per_look,
+        **others,
+    )

@@ -1,0 +1,81 @@
+"""The yardstick without privacy: fairlearn's reduction to a sequence of weighted problems, on the same records."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from fairlearn.reductions import DemographicParity, EqualizedOdds, ExponentiatedGradient, TruePositiveRateParity
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from fairdp.data.columns import EncodedColumns
+from fairdp.data.grouped import GroupedData
+from fairdp.experiments.sweeps.populations import Parts, Population, load
+from fairdp.networks.extractors import NormalizedInputs
+
+CONSTRAINTS = {
+    "demographic_parity": DemographicParity,
+    "equal_opportunity": TruePositiveRateParity,
+    "equalized_odds": EqualizedOdds,
+}
+# Bounds on the reduction's own measure; its gaps come out somewhat larger.
+BOUNDS = (0.001, 0.008, 0.02, 0.04, 0.08, 1.0)
+FEATURES = ("raw", "ours")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduction:
+    """One run of the reduction: on the inputs as they are, or as `fairdp_parity` bends them."""
+
+    population: Population
+    parity: str
+    bound: float
+    features: str
+
+
+def reduce(task: Reduction, rng: np.random.Generator) -> dict[str, float]:
+    """Expected accuracy, gap and positive rate of the randomised classifier on the test records."""
+    parts = load(task.population)
+    model = ExponentiatedGradient(
+        LogisticRegression(solver="liblinear", C=100.0 if task.features == "ours" else 1.0),
+        CONSTRAINTS[task.parity](difference_bound=task.bound),
+    )
+    X, X_test = (_inputs(parts, data, task.features) for data in (parts.train, parts.test))
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(X, parts.train.y, sensitive_features=parts.train.groups)
+    chances = model._pmf_predict(X_test)[:, 1]
+    y = parts.test.y
+    return {
+        "accuracy": float(np.where(y == 1, chances, 1 - chances).mean()),
+        "gap": _expected_gap(chances, parts.test, task.parity),
+        "positive_rate": float(chances.mean()),
+    }
+
+
+def accuracy_at(frontier: list[dict[str, Any]], gap: float) -> float:
+    """Accuracy of the reduction at a gap, between its runs; outside of them that of the nearest."""
+    best = sorted((own["gap"], own["accuracy"]) for own in frontier)
+    gaps, accuracies = np.array(best).T
+    # A run with a larger gap that is less accurate is no part of the frontier.
+    return float(np.interp(gap, gaps, np.maximum.accumulate(accuracies)))
+
+
+def _inputs(parts: Parts, data: GroupedData, features: str) -> NDArray[np.float32]:
+    X = data.X.reshape(data.n_samples, -1)
+    if features == "raw":
+        return X
+    numeric = () if parts.schema is None else EncodedColumns.of(parts.schema.columns).numeric
+    with torch.no_grad():
+        return NormalizedInputs(X.shape[1], numeric)(torch.from_numpy(np.ascontiguousarray(X))).numpy()
+
+
+def _expected_gap(chances: NDArray[np.float64], data: GroupedData, parity: str) -> float:
+    def gap(counted: NDArray[np.bool_]) -> float:
+        rates = [chances[counted & (data.groups == group)].mean() for group in range(data.n_groups)]
+        return float(np.ptp(rates))
+
+    everybody = np.ones(data.n_samples, dtype=bool)
+    gaps = {"demographic_parity": (everybody,), "equal_opportunity": (data.y == 1,)}
+    return max(gap(counted) for counted in gaps.get(parity, (data.y == 1, data.y == 0)))

@@ -1,0 +1,139 @@
+"""Records by name, as they are delivered or changed in a stated way."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fairdp.commands.records import Source, load_records
+from fairdp.data.catalog import load_dataset
+from fairdp.data.grouped import GroupedData
+from fairdp.data.schema import TableSchema
+from fairdp.data.splits import split_rows
+from fairdp.data.synthetic import N_TEST, N_TRAIN, synthetic_population
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """Records by name.
+
+    Parameters
+    ----------
+    dataset
+        Named data set.
+    split
+        None: as it is delivered. Else the seed of another split of all its records.
+    by_race
+        Whether the groups are told apart by race too, white or not, as an input says.
+    bias
+        Of a synthetic population, otherwise as the named one.
+    ratio
+        None: as it is delivered. Else the largest group keeps so many times the training records of the smallest, ρ;
+        the split then decides which.
+    source
+        Where a command's records come from, such as a user's own table; ``dataset`` then only names them.
+    """
+
+    dataset: str
+    split: int | None = None
+    by_race: bool = False
+    bias: float | None = None
+    ratio: float | None = None
+    source: Source | None = None
+
+    def __str__(self) -> str:
+        race = " by sex and race" if self.by_race else ""
+        bias = "" if self.bias is None else f", bias {self.bias:g}"
+        ratio = "" if self.ratio is None else f", ratio {self.ratio:g}"
+        return f"{self.dataset}{race}{bias}{ratio}"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Training and test records, and what is to be said of them."""
+
+    train: GroupedData
+    test: GroupedData
+    schema: TableSchema | None
+    notes: tuple[str, ...] = ()
+
+    def described(self) -> dict[str, Any] | None:
+        """The schema as a model takes it."""
+        return None if self.schema is None else self.schema.to_dict()
+
+    def digest(self) -> str:
+        """SHA-256 of all records and of what their columns mean: others are other results."""
+        digest = hashlib.sha256(repr(self.described()).encode())
+        for part in (self.train, self.test):
+            digest.update(repr((part.X.shape, part.group_names)).encode())
+            for array in (part.X, part.y, part.groups):
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def load(population: Population) -> Parts:
+    """The records that a name stands for."""
+    if population.bias is not None:
+        return _synthetic(population.bias, population.split or 0)
+    if population.source is None:
+        named = load_dataset(population.dataset)
+        parts = Parts(named.train, named.test, named.schema, named.notes)
+    else:
+        records = load_records(population.source)
+        parts = Parts(records.train, records.test, records.schema, records.warnings)
+    if population.ratio is not None:
+        return replace(parts, train=_reduced(parts.train, population.ratio, population.split or 0))
+    if population.split is not None:
+        parts = _split_again(parts, population.split)
+    return _by_race(parts) if population.by_race else parts
+
+
+@lru_cache(maxsize=64)
+def digest_of(population: Population) -> str:
+    """SHA-256 of the records that a name stands for."""
+    return load(population).digest()
+
+
+def _synthetic(bias: float, seed: int) -> Parts:
+    people = replace(synthetic_population(), bias=bias)
+    rng = np.random.default_rng([seed, int(1000 * bias)])
+    return Parts(people.sample(N_TRAIN, rng), people.sample(N_TEST, rng), None)
+
+
+def _split_again(parts: Parts, seed: int) -> Parts:
+    """All records, in parts of the same shares."""
+    both = replace(
+        parts.train,
+        X=np.concatenate([parts.train.X, parts.test.X]),
+        y=np.concatenate([parts.train.y, parts.test.y]),
+        groups=np.concatenate([parts.train.groups, parts.test.groups]),
+    )
+    share = parts.test.n_samples / both.n_samples
+    train, test = split_rows(both.groups * 2 + both.y, seed=1000 + seed, test_share=share)
+    return Parts(both.take(train), both.take(test), parts.schema)
+
+
+def _reduced(train: GroupedData, ratio: float, seed: int) -> GroupedData:
+    """Every group cut, at random, to at most so many times the smallest one."""
+    rng = np.random.default_rng([seed, int(1000 * ratio)])
+    most = int(ratio * train.group_sizes.min())
+    members = [np.flatnonzero(train.groups == group) for group in range(train.n_groups)]
+    kept = [rows if len(rows) <= most else rng.choice(rows, most, replace=False) for rows in members]
+    return train.take(np.sort(np.concatenate(kept)))
+
+
+def _by_race(parts: Parts) -> Parts:
+    """Groups of the attribute and of the input that says who is white."""
+    assert parts.schema is not None
+    names = [name for column in parts.schema.columns for name in column.feature_names]
+    white = next(position for position, name in enumerate(names) if name.startswith("race") and "White" in name)
+
+    def crossed(data: GroupedData) -> GroupedData:
+        is_white = (data.X[:, white] > 0.5).astype(np.int64)
+        both = tuple(f"{name}, {race}" for name in data.group_names for race in ("other", "white"))
+        return replace(data, groups=2 * data.groups + is_white, group_names=both)
+
+    return Parts(crossed(parts.train), crossed(parts.test), parts.schema)

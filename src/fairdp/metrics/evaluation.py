@@ -1,0 +1,143 @@
+"""A model's decisions on labelled records, as fairlearn shows them, with an interval for every gap."""
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from fairlearn.metrics import MetricFrame, count
+from numpy.typing import ArrayLike, NDArray
+
+from fairdp import _checks
+from fairdp.data.sensitive import groups_of
+from fairdp.metrics.intervals import confidence_intervals, drawn_rates, gap_interval, including, ratio_interval
+from fairdp.metrics.rates import Counts, decision_counts, evaluate_decisions
+
+_NO_EVIDENCE = float("nan")
+
+
+class Evaluation(MetricFrame):
+    """fairlearn's ``MetricFrame`` of decisions, 0 or 1, with confidence intervals that are no bootstrap.
+
+    ``by_group``, ``overall``, ``difference()`` and the rest are fairlearn's own, over count, accuracy, selection rate,
+    true and false positive rate. fairlearn leaves a group without evidence out of a difference; ``intervals`` says NaN.
+    Exact figures of real records: for the data holder's eyes, outside any privacy guarantee.
+
+    Attributes
+    ----------
+    intervals
+        A row for each metric, by the names that commands print, with its value and the ends of its interval.
+    confidence
+        Chance that an interval covers the truth of the population, each for itself.
+    """
+
+    def __init__(
+        self,
+        y_true: NDArray[np.int64],
+        decisions: NDArray[np.int64],
+        *,
+        scores: NDArray[np.float64],
+        groups: NDArray[np.int64],
+        group_names: tuple[str, ...],
+        sensitive_features: Any,
+        confidence: float = 0.95,
+        random_state: int = 0,
+    ) -> None:
+        _checks.in_unit_interval(confidence=confidence)
+        # fairlearn wants callables, one for each column.
+        columns = {"count": count, "accuracy": _accuracy, "selection_rate": _selection_rate}
+        columns |= {"true_positive_rate": _true_positive_rate, "false_positive_rate": _false_positive_rate}
+        super().__init__(metrics=columns, y_true=y_true, y_pred=decisions, sensitive_features=sensitive_features)
+        self.confidence = confidence
+        rng = np.random.default_rng(random_state)
+        found = evaluate_decisions(y_true, scores, groups, group_names, decisions=decisions)
+        ends = confidence_intervals(
+            y_true, scores, groups, len(group_names), confidence=confidence, rng=rng, decisions=decisions
+        )
+        rows = {name: (found[name], *its) for name, its in ends.items()}
+        self.intervals = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
+        counts = decision_counts(y_true, decisions, groups, len(group_names))
+        self._drawn = {name: (own, drawn_rates(own, 4000, rng)) for name, own in _cells_of(counts).items()}
+
+    @property
+    def ci_quantiles(self) -> list[float]:
+        """The two quantiles that ``difference_ci`` and ``ratio_ci`` give."""
+        return [(1 - self.confidence) / 2, (1 + self.confidence) / 2]
+
+    def difference_ci(self, method: Literal["between_groups", "to_overall"] = "between_groups") -> list[pd.Series]:
+        """Lower and upper ends for ``difference()``, column by column; NaN for counts."""
+        return self._ends(gap_interval, self.difference(), method)
+
+    def ratio_ci(self, method: Literal["between_groups", "to_overall"] = "between_groups") -> list[pd.Series]:
+        """Lower and upper ends for ``ratio()``, column by column; NaN for counts."""
+        return self._ends(ratio_interval, self.ratio(), method)
+
+    def _ends(self, interval: Any, values: pd.Series, method: str) -> list[pd.Series]:
+        if method != "between_groups":
+            raise ValueError(f"method must be 'between_groups', got {method!r}: there are no intervals for others.")
+        tail = self.ci_quantiles[0]
+        ends = {name: including(float(values[name]), *interval(*self._drawn[name], tail)) for name in self._drawn}
+        table = pd.DataFrame({name: ends.get(name, (_NO_EVIDENCE, _NO_EVIDENCE)) for name in values.index})
+        return [table.iloc[0].rename(None), table.iloc[1].rename(None)]
+
+    def __repr__(self) -> str:
+        intervals = f"Intervals at confidence {self.confidence:g}:\n{self.intervals.round(4).to_string()}"
+        return f"{self.by_group.round(4).to_string()}\n\n{intervals}"
+
+    def _repr_html_(self) -> str:
+        by_group = self.by_group.to_html(float_format="{:.4f}".format)
+        intervals = self.intervals.to_html(float_format="{:.4f}".format)
+        return f"{by_group}<p>Intervals at confidence {self.confidence:g}:</p>{intervals}"
+
+
+def evaluation_of(model: Any, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any, **options: Any) -> Evaluation:
+    """What a fitted model decides about labelled records, whose groups need not be those it was trained on."""
+    labels, classes = np.asarray(y), model.classes_
+    unknown = labels[~np.isin(labels, classes)]
+    if len(unknown):
+        known = " and ".join(repr(value) for value in classes.tolist())
+        raise ValueError(f"y holds {unknown[0].item()!r}, but the model knows the labels {known}.")
+    scores = model.decision_function(X)
+    groups, names = groups_of(sensitive_features, len(scores))
+    decides_by_group = model.predictor_.flips is not None
+    decided = model.predict(X, sensitive_features=sensitive_features if decides_by_group else None)
+    return Evaluation(
+        (labels == classes[1]).astype(np.int64),
+        (decided == classes[1]).astype(np.int64),
+        scores=scores,
+        groups=groups,
+        group_names=names,
+        sensitive_features=np.full(len(labels), "all") if sensitive_features is None else sensitive_features,
+        **options,
+    )
+
+
+def _cells_of(counts: Counts) -> dict[str, Counts]:
+    """For each rate, how often it did not happen and how often it did, by group; shape (n_groups, 2)."""
+    right = counts[:, 0, 0] + counts[:, 1, 1]
+    return {
+        "accuracy": np.stack([counts.sum((1, 2)) - right, right], axis=1),
+        "selection_rate": counts.sum(1),
+        "true_positive_rate": counts[:, 1],
+        "false_positive_rate": counts[:, 0],
+    }
+
+
+def _accuracy(y_true: NDArray[np.int64], y_pred: NDArray[np.int64]) -> float:
+    return _mean(y_true == y_pred)
+
+
+def _selection_rate(y_true: NDArray[np.int64], y_pred: NDArray[np.int64]) -> float:
+    return _mean(y_pred)
+
+
+def _true_positive_rate(y_true: NDArray[np.int64], y_pred: NDArray[np.int64]) -> float:
+    return _mean(y_pred[y_true == 1])
+
+
+def _false_positive_rate(y_true: NDArray[np.int64], y_pred: NDArray[np.int64]) -> float:
+    return _mean(y_pred[y_true == 0])
+
+
+def _mean(values: NDArray[Any]) -> float:
+    """The mean; where there is nothing, there is no evidence, and not fairlearn's zero."""
+    return float(np.mean(values)) if len(values) else _NO_EVIDENCE

@@ -1,0 +1,164 @@
+"""One forward and one backward pass over a batch, giving every record's gradient as terms.
+
+Three routes to the same terms: stacks of linear layers and activations are differentiated by hand, in place and
+without autograd; other sequences of known layers through hooks; the rest record by record with ``torch.func``.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from fairdp.networks.inspection import all_bookkept, check_records_stay_apart, is_trained, public_probe, slices_of
+from fairdp.networks.layers import BOOKKEEPING
+from fairdp.networks.models import ScoreModel
+from fairdp.networks.stack import LinearStack
+from fairdp.networks.terms import HeadTerm, LayerTerm, ScoreGradient, WrittenTerm
+
+
+class Backprop(Protocol):
+    """The gradients of a batch; ``members`` sends each record to one of several heads (DP-MC)."""
+
+    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]: ...
+
+
+def backprop_of(model: ScoreModel) -> Backprop:
+    """The fastest route that is right for this model."""
+    if LinearStack.fits(model):
+        return LinearStack(model)
+    check_records_stay_apart(model)
+    written = RecordByRecord(model)
+    try:
+        written(public_probe(model), torch.ones_like, None)
+    except (RuntimeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"the module cannot be differentiated record by record: {reason}") from error
+    if not all_bookkept(model):
+        return written
+    hooked = Hooked(model)
+    return hooked if _agree(hooked, written, model) else written
+
+
+class HeadOnly:
+    """Records are embeddings already, which no training changes: only the head is differentiated."""
+
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
+
+    @torch.inference_mode()
+    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+        head = self.model.heads[0]
+        dz = score_gradient(torch.addmv(head[-1], X, head[:-1]))
+        return [HeadTerm(X, dz, slice(self.model.n_extractor_params, None), members)]
+
+
+class Hooked:
+    """A sequence of known layers: each enters its term in the books when the gradient at its output arrives.
+
+    The parameters do not require gradients, so autograd computes none for them, and nothing is kept longer than an
+    ordinary backward pass keeps it.
+    """
+
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
+        self.layers = [(name, m) for name, m in model.extractor.named_modules() if is_trained(model, name, m)]
+
+    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+        terms: list[LayerTerm] = []
+        anchor = torch.zeros(0, requires_grad=True)
+        with torch.enable_grad():
+            embeddings = self._embed(X, anchor, terms)
+        head = self.model.heads[0]
+        dz = score_gradient(torch.addmv(head[-1], embeddings.detach(), head[:-1]))
+        if embeddings.requires_grad:
+            torch.autograd.grad(embeddings, anchor, torch.outer(dz, head[:-1]), allow_unused=True)
+        where = slice(self.model.n_extractor_params, None)
+        return [HeadTerm(embeddings.detach(), dz, where, members), *terms]
+
+    def _embed(self, X: Tensor, anchor: Tensor, terms: list[LayerTerm]) -> Tensor:
+        def keeper(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+            def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+                given, slices = inputs[0].detach(), slices_of(self.model, name, layer)
+
+                def enter(deltas: Tensor) -> None:
+                    terms.extend(BOOKKEEPING[type(layer)](layer, given, deltas, slices))
+
+                return book(output, anchor, enter)
+
+            return keep
+
+        handles = [layer.register_forward_hook(keeper(name)) for name, layer in self.layers]
+        try:
+            return self.model.embed(X)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def book(output: Tensor, anchor: Tensor, enter: Callable[[Tensor], None]) -> Tensor:
+    """The same output, with the gradient at it entered in the books on the way back."""
+    apply: Callable[..., Tensor] = _Book.apply
+    return apply(output, anchor, enter)
+
+
+class _Book(torch.autograd.Function):
+    """The identity, whose backward pass enters the gradient in the books.
+
+    The anchor has no elements; asking autograd for its gradient makes it walk through every booked output.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, anchor: Tensor, enter: Callable[[Tensor], None]) -> Tensor:
+        ctx.enter = enter
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, deltas: Tensor) -> tuple[Tensor, None, None]:
+        ctx.enter(deltas)
+        return deltas, None, None
+
+
+class RecordByRecord:
+    """Any module: ``torch.func`` sees one record at a time, so records cannot mix."""
+
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
+
+    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+        everything: dict[str, Tensor] = dict(self.model.extractor.named_parameters())
+        params = {name: everything[name].detach() for name in self.model.slices}
+        fixed = {name: value for name, value in everything.items() if name not in params}
+        fixed |= dict(self.model.extractor.named_buffers())
+
+        def embed(own: dict[str, Tensor], record: Tensor) -> Tensor:
+            call = torch.func.functional_call(self.model.extractor, (own, fixed), (record[None],))
+            return call.flatten()
+
+        def pull(own: dict[str, Tensor], record: Tensor, delta: Tensor) -> Tensor:
+            return embed(own, record) @ delta
+
+        embeddings = torch.func.vmap(embed, (None, 0), randomness="different")(params, X)
+        head = self.model.heads[0]
+        dz = score_gradient(embeddings @ head[:-1] + head[-1])
+        where = slice(self.model.n_extractor_params, None)
+        terms: list[LayerTerm] = [HeadTerm(embeddings, dz, where, members)]
+        if not params:
+            return terms
+        deltas = torch.outer(dz, head[:-1])
+        grads = torch.func.vmap(torch.func.grad(pull), (None, 0, 0), randomness="different")(params, X, deltas)
+        return terms + [WrittenTerm(grads[name].flatten(1), self.model.slices[name]) for name in params]
+
+
+def _agree(hooked: Hooked, written: RecordByRecord, model: ScoreModel) -> bool:
+    """Whether book-keeping and torch.func agree on public noise: a last check before the fast route is trusted."""
+    probe = public_probe(model)
+    coefficients = torch.linspace(0.5, 2.0, len(probe))
+    found = []
+    for route in (hooked, written):
+        total, norms = torch.zeros_like(model.params), torch.zeros(len(probe))
+        for term in route(probe, torch.ones_like, None):
+            norms += term.squared_norms()
+            term.add_weighted_sum(coefficients, total)
+        found.append((norms, total))
+    return all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*found, strict=True))

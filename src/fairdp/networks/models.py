@@ -1,0 +1,195 @@
+"""Score models: a feature extractor followed by a linear head, all parameters in one flat vector."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from fairdp.networks.extractors import keeps_records_apart
+from fairdp.networks.layers import refuse_mixing_layers
+
+# Frozen parameters and buffers of a module, in the saved tensors.
+FIXED = "extractor."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterSmoothing:
+    """Gaussian noise on all parameters of a deployed model, averaged over draws that a public seed fixes."""
+
+    deviation: float
+    n_draws: int
+    seed: int
+
+
+class ScoreModel:
+    """z(x) = ⟨w, ξ(x)⟩ + b, the mean over one or more heads (w, b) of the same embedding ξ.
+
+    The parameters live in one vector, the extractor's first and the heads' last, so that clipping, noise, optimiser
+    and projection each are one operation. The bias is the last coordinate of a head: bounding a head's norm bounds
+    both.
+
+    Parameters
+    ----------
+    extractor
+        Any module that maps (n_records, *shape) to embeddings and keeps records apart. Its parameters are moved into
+        the vector, except frozen ones (``requires_grad=False``), which stay as they are.
+    shape
+        Shape of one record.
+
+    Attributes
+    ----------
+    heads
+        The heads (w, b), a view of shape (n_members, width + 1).
+    smoothing
+        How the deployed scores are averaged over noise on the parameters; None: not at all. Training is without.
+    """
+
+    smoothing: ParameterSmoothing | None = None
+
+    def __init__(self, extractor: nn.Module, shape: tuple[int, ...]) -> None:
+        refuse_mixing_layers(extractor)
+        for layer in extractor.modules():
+            # An activation that overwrites its input would overwrite what the gradients are made from.
+            if hasattr(layer, "inplace"):
+                layer.__dict__["inplace"] = False
+        self.extractor = extractor.train()
+        self.keeps_records_apart = keeps_records_apart(extractor)
+        self.shape = shape
+        self.width = self._width_of_embedding()
+        self.slices: dict[str, slice] = {}
+        start = 0
+        trainable = {name: p for name, p in extractor.named_parameters() if p.requires_grad}
+        for name, parameter in trainable.items():
+            self.slices[name] = slice(start, start + parameter.numel())
+            start += parameter.numel()
+        self.n_extractor_params = start
+        self.params = torch.empty(start + self.width + 1)
+        for name, parameter in trainable.items():
+            self.params[self.slices[name]] = parameter.detach().flatten()
+        self._start_head(self.params[start:])
+        self._attach()
+        # As it was built, before any record was seen: this, and nothing later, is ever saved.
+        self._fixed = self._live_fixed()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a copy's parameters views of its own vector again: copying takes them apart."""
+        self.__dict__.update(state)
+        self._attach()
+
+    def replace_params(self, params: Tensor) -> None:
+        """Take over another vector, possibly with another number of heads."""
+        if (params.numel() - self.n_extractor_params) % (self.width + 1):
+            raise ValueError(f"a vector of {params.numel()} parameters does not fit this model.")
+        self.params = params
+        self._attach()
+
+    def fixed_state(self) -> dict[str, Tensor]:
+        """Frozen parameters and buffers as they were built: what a copy of the model needs besides the vector."""
+        return self._fixed
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All numbers of the model, as they are saved: the trained vector, and what stayed fixed."""
+        return {"params": self.params, **{FIXED + name: value for name, value in self._fixed.items()}}
+
+    def digest(self) -> str:
+        """SHA-256 of the model as it is saved."""
+        return hashlib.sha256(tensor_bytes(self.tensors())).hexdigest()
+
+    def load_fixed_state(self, state: dict[str, Tensor]) -> None:
+        """Take over the frozen parameters and buffers of a copy."""
+        self.extractor.load_state_dict(state, strict=False)
+        self._fixed = self._live_fixed()
+
+    def has_changed_itself(self) -> bool:
+        """Whether a forward pass has changed what should stay fixed."""
+        return any(not torch.equal(self._fixed[name], value) for name, value in self._live_fixed().items())
+
+    def _live_fixed(self) -> dict[str, Tensor]:
+        state = self.extractor.state_dict()
+        return {name: value.clone() for name, value in state.items() if name not in self.slices}
+
+    def embed(self, X: Tensor) -> Tensor:
+        """Embeddings ξ of records, shape (n_records, width); a module of unknown layers sees one record at a time."""
+        if self.keeps_records_apart or not len(X):
+            return self.extractor(X).flatten(1)
+        # A functional call: what a module writes to its buffers is gone after it.
+        state: dict[str, Tensor] = {**dict(self.extractor.named_parameters()), **dict(self.extractor.named_buffers())}
+
+        def alone(record: Tensor) -> Tensor:
+            return torch.func.functional_call(self.extractor, state, (record[None],)).flatten()
+
+        return torch.func.vmap(alone, randomness="different")(X)
+
+    def embed_fixed(self, X: Tensor) -> Tensor:
+        """Embeddings as at prediction: nothing dropped at random, no gradients."""
+        self.extractor.eval()
+        with torch.no_grad():
+            embeddings = self.embed(X)
+        self.extractor.train()
+        return embeddings
+
+    def scores(self, X: Tensor) -> Tensor:
+        """Scores as deployed, shape (n_records,): those of the mean head, or the logit of their smoothed chance."""
+        if self.smoothing is None:
+            return self._plain_scores(X)
+        rng, exact = np.random.default_rng(self.smoothing.seed), self.params.clone()
+        log_chances = torch.full((2, len(X)), -math.inf, dtype=torch.float64)
+        try:
+            for _ in range(self.smoothing.n_draws):
+                noise = torch.from_numpy(rng.standard_normal(len(exact))).float()
+                torch.add(exact, noise, alpha=self.smoothing.deviation, out=self.params)
+                scores = self._plain_scores(X).double()
+                own = nn.functional.logsigmoid(torch.stack([scores, -scores]))
+                torch.logaddexp(log_chances, own, out=log_chances)
+        finally:
+            # The very same numbers: what is added and subtracted again would drift.
+            self.params.copy_(exact)
+        return (log_chances[0] - log_chances[1]).float()
+
+    def described_smoothing(self) -> dict[str, Any] | None:
+        """Plain values of the smoothing, if there is one."""
+        return None if self.smoothing is None else asdict(self.smoothing)
+
+    def _plain_scores(self, X: Tensor) -> Tensor:
+        """Mean score of the heads; the extractor runs as at prediction (no dropout)."""
+        head = self.heads.mean(0)
+        parts = [embedded @ head[:-1] + head[-1] for embedded in self.embeddings(X)]
+        return torch.cat(parts) if parts else torch.empty(0)
+
+    def embeddings(self, X: Tensor) -> Iterator[Tensor]:
+        """Embeddings as at prediction, some thousand records at a time, or so many images as a cache holds."""
+        chunk = 8192 if len(self.shape) == 1 else 128
+        return (self.embed_fixed(part) for part in torch.split(X, chunk) if len(part))
+
+    def _width_of_embedding(self) -> int:
+        try:
+            with torch.no_grad():
+                return self.extractor(torch.zeros(1, *self.shape)).flatten(1).shape[1]
+        except (RuntimeError, IndexError, TypeError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"the module cannot embed records of shape {self.shape}: {reason}.") from error
+
+    def _start_head(self, head: Tensor) -> None:
+        nn.init.uniform_(head, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
+
+    def _attach(self) -> None:
+        """Let the heads and the extractor's parameters be views of the vector; autograd never sees them."""
+        self.heads = self.params[self.n_extractor_params :].view(-1, self.width + 1)
+        for name, parameter in self.extractor.named_parameters():
+            parameter.requires_grad_(False)
+            if name in self.slices:
+                parameter.data = self.params[self.slices[name]].view_as(parameter)
+
+
+ExtractorBuilder = Callable[[], nn.Module]
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as a file of safetensors holds them."""
+    return save({name: tensor.contiguous() for name, tensor in tensors.items()})

@@ -1,0 +1,218 @@
+"""Checkpoints of a run: parameters, optimiser, generators and the step count, in one file without pickle.
+
+A checkpoint holds the state of the noise generator. Whoever has it can subtract the coming noise, so it is written for
+its owner only and belongs in the same safe place as the data.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import save
+from torch import Tensor
+
+from fairdp._files import described_tensors, write_file
+from fairdp.accounting.plan import Plan
+from fairdp.config.training import TrainConfig
+from fairdp.data.grouped import GroupedData
+from fairdp.networks.inspection import public_probe
+from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
+from fairdp.run.progress import Progress
+from fairdp.training.loop import TrainingState
+from fairdp.training.update import FlatOptimizer
+
+FORMAT = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A run in mid-course.
+
+    ``group_sizes`` are the sizes it was planned with, noisy ones if they are private; ``run_key`` is the secret of the
+    split and of the noise on counts, which must not be drawn twice.
+    """
+
+    fingerprint: str
+    network: str
+    seeded: bool
+    group_sizes: tuple[float, ...]
+    run_key: bytes
+    step: int
+    optimizer: dict[str, Any]
+    generators: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def fingerprint_of(
+    parts: Sequence[GroupedData], plan: Plan, config: TrainConfig, model: ScoreModel, *, fixed: object
+) -> str:
+    """What a run must have in common with its checkpoint: the same records, plan, numbers, network and promises.
+
+    The version too: another one may release something else from the same noise.
+
+    Parameters
+    ----------
+    parts
+        Records to train on and records that are held out: the noise on counts is drawn but once, so it may not meet
+        other records.
+    fixed
+        What else was fixed beforehand, by its ``repr``: what is certified, and how decisions are made.
+    """
+    about = (
+        version("fairdp"),
+        plan,
+        config,
+        fixed,
+        [part.group_names for part in parts],
+        model.extractor,
+        model.slices,
+    )
+    digest = hashlib.sha256(repr(about).encode())
+    for part in parts:
+        digest.update(repr(part.X.shape).encode())
+        for array in (part.X, part.y, part.groups, part.weights):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def check_new(path: Path) -> None:
+    """Refuse, before training, a checkpoint that would overwrite a file or could not be written."""
+    if path.exists():
+        raise ValueError(
+            f"checkpoint {str(path)!r} exists already; add --resume to continue from it, or choose another name."
+        )
+    try:
+        write_file(path, b"")
+        path.unlink()
+    except OSError as error:
+        raise ValueError(f"checkpoint {str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def network_digest(model: ScoreModel) -> str:
+    """What the network makes of public noise, with its fixed parts: another forward pass is another network.
+
+    Two networks that continued with the same noise would reveal the difference of their gradients without any.
+    """
+    digest = hashlib.sha256(model.embed_fixed(public_probe(model)).numpy().tobytes())
+    for name, value in sorted(model.fixed_state().items()):
+        digest.update(name.encode() + value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write_checkpoint(
+    path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...], run_key: bytes, seeded: bool
+) -> None:
+    """Replace the checkpoint in one step: a kill at any moment leaves the old one or the new one."""
+    about = {
+        "format": FORMAT,
+        "fingerprint": fingerprint,
+        "network": network_digest(state.model),
+        "seeded": seeded,
+        "group_sizes": group_sizes,
+        "run_key": run_key.hex(),
+        "step": state.step,
+        "optimizer": {
+            "kind": state.optimizer.kind,
+            "momentum": state.optimizer.momentum,
+            "n_updates": state.optimizer.n_updates,
+        },
+        "generators": {
+            "sampling": state.sampling_rng.bit_generator.state,
+            "noise": state.noise_rng.bit_generator.state,
+        },
+    }
+    tensors = {
+        "params": state.model.params,
+        **{f"optimizer.{name}": value for name, value in state.optimizer.state.items()},
+        **{f"memory.{name}": value for name, value in state.memory.items()},
+    }
+    write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint; one clear line if it is missing, damaged or of another version."""
+    if not path.exists():
+        raise ValueError(f"checkpoint {str(path)!r} does not exist; leave out --resume to start a new run.")
+    try:
+        about, tensors = described_tensors(path, framework="pt")
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
+        raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run anew.") from error
+    if about["format"] != FORMAT:
+        raise ValueError(f"checkpoint {str(path)!r} has format {about['format']}, this version reads {FORMAT}.")
+    return Checkpoint(
+        fingerprint=about["fingerprint"],
+        network=about["network"],
+        seeded=about["seeded"],
+        group_sizes=tuple(about["group_sizes"]),
+        run_key=bytes.fromhex(about["run_key"]),
+        step=about["step"],
+        optimizer=about["optimizer"],
+        generators=about["generators"],
+        tensors=tensors,
+    )
+
+
+def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
+    """Put a run back to where its checkpoint was written."""
+    other = ValueError(
+        "the checkpoint belongs to another run: data, method, settings, network and version of fairdp must be the same."
+    )
+    if checkpoint.fingerprint != fingerprint:
+        raise other
+    state.step = checkpoint.step
+    state.model.replace_params(checkpoint.tensors["params"].clone())
+    if checkpoint.network != network_digest(state.model):
+        raise other
+    state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=_named("optimizer.", checkpoint.tensors))
+    state.memory = _named("memory.", checkpoint.tensors)
+    state.sampling_rng.bit_generator.state = checkpoint.generators["sampling"]
+    state.noise_rng.bit_generator.state = checkpoint.generators["noise"]
+
+
+def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)}
+
+
+class CheckpointWriter:
+    """Writes after the first step, the last, and at least this often in between: little is lost by an interruption."""
+
+    def __init__(self, progress: Progress, plan: Plan, generators: Generators) -> None:
+        self.progress, self.plan, self.generators = progress, plan, generators
+        self.fingerprint = ""
+        self._written = -math.inf
+
+    def write_if_due(self, state: TrainingState) -> None:
+        since = time.monotonic() - self._written
+        due = since >= self.progress.seconds_between_checkpoints or state.step == self.plan.n_steps
+        if self.progress.checkpoint is None or not due:
+            return
+        self._written = time.monotonic()
+        write_checkpoint(
+            self.progress.checkpoint,
+            state,
+            fingerprint=self.fingerprint,
+            group_sizes=self.plan.recipe.group_sizes,
+            run_key=self.generators.run_key,
+            seeded=self.generators.seeded,
+        )
+
+
+def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
+    """The checkpoint that a run is asked to continue from, if it is."""
+    if not progress.resume:
+        if progress.checkpoint is not None:
+            check_new(progress.checkpoint)
+        return None
+    if progress.checkpoint is None:
+        raise ValueError("resume needs a checkpoint file; pass --checkpoint FILE as well.")
+    return read_checkpoint(progress.checkpoint)

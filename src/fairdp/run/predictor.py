@@ -1,0 +1,164 @@
+"""From scores to decisions: fixed ones, or by a coin that falls the same way for the same person."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairdp import _checks
+from fairdp.certify.gaussian import input_agnostic_bound, smoothed_probability
+from fairdp.networks.models import ScoreModel
+
+PREDICTORS = ("deterministic", "gibbs", "smoothed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictor:
+    r"""The rule that is deployed and certified.
+
+    Parameters
+    ----------
+    kind
+        ``"deterministic"``: positive if the mean score of the heads is at least zero. ``"gibbs"``: a head drawn at
+        random for each person decides. ``"smoothed"``: positive with probability
+        :math:`\Phi(z / (s \sqrt{\|\xi\|^2 + 1}))`, as if the head were drawn with deviation s for each person.
+    smoothing
+        The deviation s; used by ``"smoothed"``.
+    dilution, constant
+        Share of the decisions that follow a constant instead, and that constant.
+    flips
+        Chance of a positive decision for each group and for each decision of the kind above, negative first; None:
+        decisions stay as they are. With it a decision needs the person's group.
+    key
+        Secret of the coins, in hexadecimal; drawn without looking at the data.
+    """
+
+    kind: str = "deterministic"
+    smoothing: float = 1.0
+    dilution: float = 0.0
+    constant: int = 0
+    flips: tuple[tuple[float, float], ...] | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        _checks.one_of(PREDICTORS, predictor=self.kind)
+        _checks.finite_positive(smoothing=self.smoothing)
+        if not 0 <= self.dilution <= 1 or self.constant not in (0, 1):
+            raise ValueError(
+                f"dilution must be in [0, 1] and constant 0 or 1, got {self.dilution!r}, {self.constant!r}."
+            )
+        if self.flips is not None:
+            # As JSON gives them back.
+            object.__setattr__(self, "flips", tuple((float(no), float(yes)) for no, yes in self.flips))
+
+    @property
+    def tosses_coins(self) -> bool:
+        """Whether two people with the same record may get different decisions."""
+        return self.kind != "deterministic" or self.dilution > 0 or self.flips is not None
+
+    def chances(
+        self,
+        model: ScoreModel,
+        X: NDArray[np.float32],
+        *,
+        groups: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Probability of a positive decision for each record, over the coins; groups matter to a rule that flips.
+
+        ``scores`` are the model's of these records, where they are known already.
+        """
+        records = torch.from_numpy(np.require(X, np.float32, ["C", "W"]))
+        own = _CHANCES[self.kind](model, records, self.smoothing, scores)
+        if self.flips is not None:
+            if groups is None and len(self.flips) == 1:
+                groups = np.zeros(len(records), dtype=np.int64)
+            if groups is None:
+                raise ValueError("this model decides by group; give the group of every record (sensitive_features).")
+            no, yes = np.array(self.flips).T
+            own = (1 - own) * no[groups] + own * yes[groups]
+        return (1 - self.dilution) * own + self.dilution * self.constant
+
+    def decisions(
+        self,
+        model: ScoreModel,
+        X: NDArray[np.float32],
+        person_ids: Sequence[Any] | None = None,
+        *,
+        groups: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.int64]:
+        """Decision for each record; the coin of a person is a keyed hash of their id, or else of their record."""
+        if person_ids is not None and len(person_ids) != len(X):
+            raise ValueError(f"person_ids has {len(person_ids)} entries, but X has {len(X)} records.")
+        chances = self.chances(model, X, groups=groups, scores=scores)
+        if not self.tosses_coins:
+            return chances.astype(np.int64)
+        return (self._coins(X, person_ids) < chances).astype(np.int64)
+
+    def input_agnostic_tau(self, model: ScoreModel) -> float | None:
+        """Bound on every gap that needs no data; None where there is none below one."""
+        if self.kind == "smoothed":
+            head = model.heads.mean(0).double().numpy()
+            tau = input_agnostic_bound(head, smoothing=self.smoothing, nonnegative=False)
+        else:
+            tau = 1.0
+        tau *= 1 - self.dilution
+        return tau if tau < 1 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with the key: what a copy of the predictor needs."""
+        return asdict(self)
+
+    def described(self) -> dict[str, Any]:
+        """Plain values with a name for the key instead of the key."""
+        name = hashlib.sha256(self.key.encode()).hexdigest()[:16] if self.key else None
+        return {**{k: v for k, v in self.to_dict().items() if k != "key"}, "key_id": name}
+
+    def _coins(self, X: NDArray[np.float32], person_ids: Sequence[Any] | None) -> NDArray[np.float64]:
+        if not self.key:
+            raise ValueError("a predictor that tosses coins needs a key.")
+        # Adding zero makes a negative zero a zero: equal records have equal coins.
+        key, rows = bytes.fromhex(self.key), np.ascontiguousarray(X) + np.float32(0)
+        names = (row.tobytes() for row in rows) if person_ids is None else (str(i).encode() for i in person_ids)
+        digests = b"".join(hashlib.blake2b(name, key=key, digest_size=8).digest() for name in names)
+        # The 53 upper bits make a double below one exactly.
+        return np.multiply(np.frombuffer(digests, dtype="<u8") >> np.uint64(11), 2.0**-53, dtype=np.float64)
+
+
+def _deterministic(
+    model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    return (_scores(model, records, scores) >= 0).astype(np.float64)
+
+
+def _gibbs(
+    model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    heads = model.heads
+    parts = [(xi @ heads[:, :-1].T + heads[:, -1] >= 0).double().mean(1) for xi in model.embeddings(records)]
+    return torch.cat(parts).numpy() if parts else np.empty(0)
+
+
+def _smoothed(
+    model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    norms = [torch.linalg.vector_norm(xi, dim=1).double().numpy() for xi in model.embeddings(records)]
+    lengths = np.concatenate(norms) if norms else np.empty(0)
+    return smoothed_probability(_scores(model, records, scores), lengths, smoothing=smoothing)
+
+
+def _scores(model: ScoreModel, records: Tensor, known: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    return model.scores(records).double().numpy() if known is None else known
+
+
+_CHANCES: dict[str, Callable[[ScoreModel, Tensor, float, NDArray[np.float64] | None], NDArray[np.float64]]] = {
+    "deterministic": _deterministic,
+    "gibbs": _gibbs,
+    "smoothed": _smoothed,
+}

@@ -1,0 +1,155 @@
+"""Everything that a user chose about a fit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairdp import _checks
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.config.certificate import METRICS, CertificationSettings, Registration
+from fairdp.config.defaults import TRAINING_PARAMETERS, defaults_of, kind_of, train_config
+from fairdp.config.model import ModelConfig
+from fairdp.config.training import TrainConfig, plain
+from fairdp.data.columns import EncodedColumns
+from fairdp.methods import METHODS
+from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
+from fairdp.randomness import Generators, seed_of
+from fairdp.run.predictor import Predictor
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Everything that a user chose about a fit; None means the default of the kind of model."""
+
+    method: str
+    budget: PrivacyBudget
+    model: str
+    hidden: tuple[int, ...]
+    activation: str | None
+    normalize_embedding: bool
+    module: ExtractorBuilder | None
+    training: dict[str, Any]
+    group_sizes: str
+    certification: CertificationSettings
+    predictor: Predictor
+    seed: int | None
+    max_sample_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        _checks.one_of(METHODS, method=self.method)
+        _checks.one_of(("public", "private"), group_sizes=self.group_sizes)
+        _checks.finite_positive(max_sample_weight=self.max_sample_weight)
+        self._check_method()
+
+    def _check_method(self) -> None:
+        """Refuse what the method cannot do, and name what can."""
+        method, n_looks = METHODS[self.method], self.certification.registration.n_looks
+        if method.tables_only and (self.module is not None or self.model not in ("auto", "logistic")):
+            raise ValueError(
+                f"method={self.method!r} is a logistic model on tables only; use method='dpsgd' or model='logistic'."
+            )
+        if n_looks > 1 and not method.has_iterates:
+            raise ValueError(
+                f"n_looks={n_looks} needs a model to look at in mid-training, which method={self.method!r} has not; "
+                "use method='dpsgd', or n_looks=1."
+            )
+        if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes):
+            raise ValueError(
+                f"method={self.method!r} has a rule of its own to decide by; use predictor='deterministic'."
+            )
+        for name in ("max_gap", "min_ratio", "positive_rate"):
+            if self.training[name] is not None and not method.takes_target:
+                raise ValueError(
+                    f"{name}={self.training[name]!r} is a target, which method={self.method!r} does not take; use "
+                    "method='fairdp_parity', 'raco_dp' or 'dp_postprocess'."
+                )
+        if self.training["positive_rate"] is not None and self.method == "raco_dp":
+            raise ValueError(
+                f"positive_rate={self.training['positive_rate']!r} is for method='fairdp_parity' and 'dp_postprocess'; "
+                "raco_dp constrains gaps only."
+            )
+        if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
+            raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")
+
+    def as_trial(self, expected_trials: float) -> "RunSettings":
+        """The same for one of several runs, of which the best will be kept."""
+        registration = replace(self.certification.registration, expected_trials=expected_trials)
+        return replace(self, certification=replace(self.certification, registration=registration))
+
+    def check_weighted(self, weighted: bool) -> None:
+        """Refuse weights where the method has no use for them, instead of leaving them out in silence."""
+        if weighted and METHODS[self.method].tables_only:
+            raise ValueError(f"method={self.method!r} takes no sample_weight; leave it out or use method='dpsgd'.")
+
+    @property
+    def histogram_epsilon(self) -> float:
+        """Pure ε that a post-processing method spends on counting its decisions."""
+        return METHODS[self.method].histogram_epsilon(self.budget.epsilon)
+
+    def smoothing(self, config: TrainConfig, generators: Generators) -> ParameterSmoothing | None:
+        """How the deployed model is smoothed, if the method does so; the draws are as public as the model."""
+        if not METHODS[self.method].smooths:
+            return None
+        seed = int.from_bytes(generators.key("smoothing")[:8], "little")
+        return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
+
+    def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None) -> ModelConfig:
+        """The network for records of this shape; ``columns`` is what is public about those of a table."""
+        kind = kind_of(self.model, self.module, shape, self.method)
+        normalizes = kind == "logistic" and METHODS[self.method].averages
+        n_active = math.prod(shape) if columns is None else min(columns.n_columns, math.prod(shape))
+        return ModelConfig(
+            kind=kind,
+            hidden=self.hidden,
+            activation=self.activation or defaults_of(kind, self.method).activation,
+            normalize_embedding=self.normalize_embedding,
+            normalize_inputs=normalizes,
+            numeric=columns.numeric if normalizes and columns is not None else (),
+            n_active=n_active if METHODS[self.method].tables_only else 0,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        certify_fraction: float,
+        confidence: float,
+        certify_metrics: Sequence[str] | None,
+        require_tau: float | None,
+        n_looks: int,
+        target_tau: float | None,
+        epsilon: float,
+        delta: float,
+        predictor: str,
+        smoothing: float,
+        random_state: Any,
+        max_sample_weight: float = 1.0,
+        **others: Any,
+    ) -> "RunSettings":
+        """Settings from the parameters of an estimator, all of them."""
+        registration = Registration(
+            confidence=plain(confidence),
+            metrics=METRICS if certify_metrics is None else certify_metrics,
+            require_tau=plain(require_tau),
+            n_looks=plain(n_looks),
+        )
+        fraction, target = plain(certify_fraction), plain(target_tau)
+        return cls(
+            budget=PrivacyBudget(epsilon=plain(epsilon), delta=plain(delta)),
+            certification=CertificationSettings(fraction=fraction, registration=registration, target_tau=target),
+            predictor=Predictor(kind=predictor, smoothing=plain(smoothing)),
+            seed=seed_of(random_state),
+            max_sample_weight=plain(max_sample_weight),
+            training={name: plain(others.pop(name)) for name in TRAINING_PARAMETERS},
+            **others,
+        )
+
+    def reason_for_no_certificate(self, n_groups: int) -> str | None:
+        """Why no records need to be held out for a certificate, or None."""
+        return self.certification.reason_for_none(n_groups=n_groups, epsilon=self.budget.epsilon)
+
+    def train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
+        """The numbers of the run for groups of these sizes."""
+        kind = kind_of(self.model, self.module, shape, self.method)
+        return train_config(kind, self.method, min(sizes), **self.training)

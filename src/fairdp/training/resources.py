@@ -1,0 +1,51 @@
+"""Memory of a training: what a step frees is kept for the next one."""
+
+import ctypes
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+# Parameters of glibc's mallopt: they can be set, but not read, and once set they no longer adapt to the program.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+# What they come to by themselves in a program that frees large blocks.
+_USUAL = {_TRIM_THRESHOLD: 64 * 2**20, _MMAP_THRESHOLD: 32 * 2**20, _MMAP_MAX: 65536}
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Keep freed memory instead of giving it back to the system after every step.
+
+    glibc maps blocks above 32 MB anew whenever they are asked for: a step on images, whose activations are that large,
+    otherwise spends a third of its time in the kernel, which clears the pages. Other systems are left as they are.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_MMAP_MAX, 0)
+    libc.mallopt(_TRIM_THRESHOLD, -1)
+    try:
+        yield
+    finally:
+        for parameter, value in _USUAL.items():
+            libc.mallopt(parameter, value)
+        libc.malloc_trim(0)
+
+
+# Numbers in a batch from which on a second thread pays.
+_WORTH_SHARING = 200_000
+
+
+@contextmanager
+def torch_threads(*, for_batch: float, shape: tuple[int, ...]) -> Iterator[None]:
+    """One thread for steps of some hundred microseconds: sharing them gains nothing and stalls on a busy machine."""
+    before = torch.get_num_threads()
+    if for_batch * np.prod(shape) < _WORTH_SHARING:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,114 @@
+"""The privacy record: what it says, and that it survives JSON."""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from fairdp._files import json_bytes
+from fairdp.accounting.account import privacy_spent
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.spent import PrivacySpent
+
+RECIPE = Recipe(
+    group_sizes=(400.0, 1600.0),
+    sample_rates=(0.1, 0.1),
+    group_weights=(0.5, 0.5),
+    clip_norm=1.5,
+    noise_allocation="per_group",
+)
+
+
+def spent_by(recipe=RECIPE, *, epsilon=2.0, counts_epsilon=0.0, seeded=False, assumptions=()) -> PrivacySpent:
+    plan = make_plan(recipe, PrivacyBudget(epsilon=epsilon, delta=1e-5), n_steps=30, counts_epsilon=counts_epsilon)
+    sizes = "private" if counts_epsilon else "public"
+    return privacy_spent(plan, ("women", "men"), group_sizes=sizes, noise_seeded=seeded, public_assumptions=assumptions)
+
+
+def test_the_statement_names_every_number_of_the_guarantee():
+    spent = spent_by()
+    text = spent.statement()
+    stated = float(re.search(r"\(([\d.]+), 1e-05\)-differentially private", text)[1])
+    assert spent.epsilon <= stated < 1.001 * spent.epsilon
+    assert "adding or removing one record" in text
+    for name, value in spent.epsilon_by_group.items():
+        assert value <= float(re.search(rf"\b{name} ([\d.]+)", text)[1]) < 1.001 * value
+    assert "30 steps" in text
+    assert "probability at most 0.1 (Poisson)" in text
+    assert "norm 1.5" in text
+    assert f"{spent.noise_multiplier:.4g} times the sensitivity" in text
+    assert "PLD" in text
+    assert float(re.search(r"\(RDP\), .* gives ([\d.]+\d)", text)[1]) >= spent.epsilon_rdp
+    assert "group names and the two labels are treated as public, and so are the group sizes" in text
+    assert "exact metrics and record counts" in text
+
+
+def test_what_does_not_hold_is_not_said():
+    text = spent_by().statement()
+    assert "seed" not in text
+    assert "Assumed public" not in text
+    assert "noisy counts" not in text
+    assert "NOT private" not in text
+
+
+def test_a_fixed_seed_is_warned_of():
+    assert "the guarantee holds only while that seed is secret" in spent_by(seeded=True).statement()
+
+
+def test_public_assumptions_are_named():
+    text = spent_by(assumptions=("the ranges were read from the table",)).statement()
+    assert "Assumed public: the ranges were read from the table." in text
+
+
+def test_private_group_sizes_are_paid_for():
+    spent = spent_by(counts_epsilon=0.1)
+    assert "Group sizes are private: noisy counts cost 0.1 of epsilon, included above" in spent.statement()
+    assert spent.counts_epsilon == 0.1
+    assert spent.epsilon <= 2.0
+    # The steps alone leave that much of the budget.
+    assert spent_by().noise_multiplier < spent.noise_multiplier
+
+
+@pytest.mark.parametrize(
+    ("allocation", "words"),
+    [("per_group", "independent Gaussian noise for every group"), ("average", "one draw of Gaussian noise")],
+)
+def test_the_statement_says_where_the_noise_goes(allocation, words):
+    assert words in spent_by(replace(RECIPE, noise_allocation=allocation)).statement()
+
+
+def test_epsilon_is_the_worst_group_and_average_noise_protects_the_large_group_more():
+    per_group = spent_by()
+    average = spent_by(replace(RECIPE, noise_allocation="average"))
+    assert per_group.epsilon_by_group["women"] == per_group.epsilon_by_group["men"] == per_group.epsilon
+    assert average.epsilon == average.epsilon_by_group["women"] > 2 * average.epsilon_by_group["men"]
+    assert 0.95 * 2 <= min(per_group.epsilon, average.epsilon) <= max(per_group.epsilon, average.epsilon) <= 2
+    assert average.noise_std < per_group.noise_std
+    assert per_group.epsilon < per_group.epsilon_rdp
+
+
+@pytest.mark.parametrize("epsilon", [2.0, math.inf])
+def test_the_record_survives_json(epsilon):
+    spent = spent_by(epsilon=epsilon, seeded=True, assumptions=("a", "b"))
+    text = json_bytes(spent.to_dict())
+    assert PrivacySpent.from_dict(json.loads(text)) == spent
+
+
+def test_no_noise_is_labelled_and_is_null_in_json():
+    spent = spent_by(epsilon=math.inf)
+    assert spent.statement().startswith("This model is NOT private")
+    assert "differentially private" not in spent.statement()
+    record = json.loads(json_bytes(spent.to_dict()))
+    assert record["epsilon"] is record["epsilon_rdp"] is record["epsilon_by_group"]["men"] is None
+    assert record["noise_multiplier"] == 0
+
+
+def test_a_method_that_does_not_clip_survives_json():
+    spent = spent_by(replace(RECIPE, clip_norm=math.inf, noise_allocation="none"))
+    back = PrivacySpent.from_dict(json.loads(json_bytes(spent.to_dict())))
+    assert back == spent
+    assert math.isinf(back.clip_norm)

@@ -1,0 +1,189 @@
+"""Results as JSON and as text."""
+
+import json
+import math
+
+import pytest
+
+from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs, print_plan
+
+PRIVACY = {
+    "epsilon": 0.98765,
+    "delta": 1e-5,
+    "epsilon_by_group": {"f": 0.98765, "m": 0.5},
+    "epsilon_rdp": 1.25,
+    "noise_multiplier": 1.5,
+    "noise_allocation": "average",
+    "statistics_multiplier": 0.0,
+    "selection": None,
+    "noise_std": 0.01,
+    "sample_rate": 0.01,
+    "n_steps": 200,
+    "clip_norm": 1.0,
+}
+METRICS = {
+    "auc": 0.81234,
+    "accuracy": 0.7,
+    "majority_accuracy": 0.6,
+    "positive_rate": 0.3,
+    "positive_rate_by_group": {"f": 0.25, "m": 0.35},
+    "demographic_parity_difference": 0.1,
+    "demographic_parity_ratio": math.nan,
+    "equal_opportunity_difference": 0.2,
+    "equalized_odds_difference": 0.21,
+    "false_positive_rate_difference": 0.05,
+}
+
+
+def fit_report(**changes):
+    return {
+        "method": "fairdp",
+        "dataset": "people.csv",
+        "n_train": 1200,
+        "n_certify": 0,
+        "n_test": 300,
+        "privacy": PRIVACY,
+        "metrics": METRICS,
+        "certificate": {"certified": False, "reason": "of rain", "statement": "Not certified, because of rain."},
+        "warnings": ["mind the gap"],
+        "seconds": {"train": 1.0, "certify": 0.0, "total": 2.0},
+        "out": "model",
+        "statement": "The model is private.",
+        **changes,
+    }
+
+
+def test_a_run_as_json_is_one_object_with_null_for_no_evidence(capsys):
+    print_fit(fit_report(), as_json=True)
+    out, err = capsys.readouterr()
+    report = json.loads(out, parse_constant=pytest.fail)
+    assert report["metrics"]["demographic_parity_ratio"] is None
+    assert report["warnings"] == ["mind the gap"]
+    assert err == ""
+
+
+def test_a_run_as_text_says_the_same_and_warns_on_stderr(capsys):
+    print_fit(fit_report(), as_json=False)
+    out, err = capsys.readouterr()
+    for words in ("people.csv", "0.9877 at delta 1e-05", "0.8123", "no evidence"):
+        assert words in out
+    assert "1,200 training, 300 test records" in out
+    assert "f 0.2500, m 0.3500" in out
+    assert "The model is private." in out
+    assert "Not certified, because of rain." in out
+    assert "Model written to model." in out
+    assert err == "warning: mind the gap\n"
+
+
+def test_bounds_stand_beside_what_was_measured_and_are_rounded_to_the_safe_side(capsys):
+    claims = {
+        "metrics": ["demographic_parity", "equal_opportunity"],
+        "demographic_parity": {"tau": 0.12341, "ratio": 0.43219, "claimed": True},
+        "equal_opportunity": {"tau": 1.0, "ratio": None, "claimed": False},
+    }
+    certificate = {"certified": True, "confidence": 0.95, "statement": "Certified.", **claims}
+    print_fit(fit_report(n_certify=250, certificate=certificate), as_json=False)
+    out = capsys.readouterr().out
+    assert "1,200 training, 250 certification, 300 test records" in out
+    assert "certified, 95 %" in out
+    assert "at most 0.1235" in out
+    assert "at least 0.4321" in out
+    assert out.count("at most") == 1
+
+
+def test_a_model_that_was_not_saved_is_not_said_to_be(capsys):
+    print_fit(fit_report(out=None, warnings=[]), as_json=False)
+    out, err = capsys.readouterr()
+    assert "written" not in out
+    assert err == ""
+
+
+def test_an_infinite_epsilon_is_a_word(capsys):
+    print_fit(fit_report(privacy={**PRIVACY, "epsilon": math.inf}), as_json=False)
+    assert "infinite at delta" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_evaluation_shows_intervals(capsys, as_json):
+    report = {
+        "method": "fairdp",
+        "n_test": 300,
+        "metrics": METRICS,
+        "confidence": 0.9,
+        "intervals": {"auc": [0.8, 0.83], "demographic_parity_ratio": [math.nan, math.nan]},
+        "note": "For the data holder's eyes, outside the privacy guarantee.",
+        "warnings": [],
+    }
+    print_evaluation(report, as_json=as_json)
+    out = capsys.readouterr().out
+    if as_json:
+        assert json.loads(out)["intervals"] == {"auc": [0.8, 0.83], "demographic_parity_ratio": [None, None]}
+    else:
+        assert "0.8000 to 0.8300" in out
+        assert "90 % interval" in out
+        assert "nan" not in out
+        assert "outside the privacy guarantee" in out
+
+
+def plan_report(**changes):
+    return {
+        "method": "fairdp",
+        "group_sizes": [1000, 20000],
+        "expected_batch_sizes": [10.0, 200.0],
+        "privacy": PRIVACY,
+        "certificate": None,
+        "paper": {"theorem_2_printed": None, "theorem_2_corrected": None, "monte_carlo_error": None},
+        "utility_ceiling": {"input_agnostic_tau": 0.1, "accuracy": 0.775},
+        **changes,
+    }
+
+
+def test_a_plan_as_text(capsys):
+    print_plan(plan_report(), as_json=False)
+    out = capsys.readouterr().out
+    assert "1,000, 20,000" in out
+    assert "10.0, 200.0" in out
+    assert "0.01 per coordinate" in out
+    assert "certificate none" in " ".join(out.split())
+    assert "0.7750 under a bound of 0.1 for all inputs" in " ".join(out.split())
+    assert "Theorem" not in out
+
+
+@pytest.mark.parametrize(("fraction", "words"), [(0.35, "0.35 of the records"), (None, "not with these records")])
+def test_a_plan_as_text_says_what_the_certificate_would_be_worth(capsys, fraction, words):
+    certificate = {
+        "fraction": 0.2,
+        "confidence": 0.95,
+        "positive_rate": 0.1,
+        "label_rate": 0.25,
+        "expected_widths": {"demographic_parity": 0.01234, "equal_opportunity": 0.05678},
+        "target_width": 0.03,
+        "fraction_for_target_width": fraction,
+    }
+    paper = {"theorem_2_printed": 0.1234, "theorem_2_corrected": 1.0, "monte_carlo_error": 0.5}
+    print_plan(plan_report(certificate=certificate, paper=paper), as_json=False)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "0.2 of the records, confidence 0.95; 0.1 positive decisions, 0.25 positive labels" in out
+    assert "expected slack, equal opportunity 0.0568 above the observed gap" in out
+    assert "for a slack of 0.03" in out
+    assert words in out
+    assert "0.1234 as printed, 1.0000 corrected; not for this model" in out
+
+
+def test_cards_and_pairs(capsys):
+    print_cards("things", [{"name": "a", "good": True, "parts": {"x": 1}, "none": {}}], as_json=False)
+    assert capsys.readouterr().out == "a\n  good: yes\n  parts: x 1\n  none: none\n\n"
+    print_cards("things", [{"name": "a"}], as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"things": [{"name": "a"}]}
+    print_pairs({"n_rows": 3, "rate": 0.5}, as_json=False)
+    out = capsys.readouterr().out
+    assert "n_rows" in out
+    assert "0.5000" in out
+
+
+def test_text_in_brackets_is_printed_as_it_is(capsys):
+    """Names come from the user's table; they are no markup for the terminal."""
+    print_pairs({"out": "[bold]x[/bold]"}, as_json=False)
+    assert "[bold]x[/bold]" in capsys.readouterr().out
+    print_fit(fit_report(metrics={**METRICS, "positive_rate_by_group": {"[/red] 18-25": 0.1}}), as_json=False)
+    assert "[/red] 18-25" in capsys.readouterr().out

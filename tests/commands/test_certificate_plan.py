@@ -1,0 +1,211 @@
+"""Plans of certificates: how wide they would be, and what other bounds would cost."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fairdp.certify.certificate import certify
+from fairdp.cli import main
+from fairdp.commands.plan import CertificatePlan, plan_report
+
+METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
+DEFAULTS = {
+    "group_sizes": (10_000, 20_000),
+    "method": "fairdp",
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "sample_rate": None,
+    "n_steps": 20,
+    "clip_norm": None,
+    "weight_bound": 1.0,
+    "n_members": 10,
+    "noise_allocation": "per_group",
+}
+PLAN = ("plan", "--method", "fairdp", "--epsilon", 1, "--group-sizes", "10000,20000", "--n-steps", 20)
+
+
+def plan_of(certificate=None, **changes):
+    return plan_report(**{**DEFAULTS, **changes}, certificate=certificate)
+
+
+def expected_counts(sizes, plan: CertificatePlan) -> np.ndarray:
+    """Counts of groups that are as the plan guesses: the same rates everywhere, hence no gap."""
+    labels, decisions = (np.array([1 - rate, rate]) for rate in (plan.label_rate, plan.positive_rate))
+    return np.array([np.rint(plan.fraction * size * np.outer(labels, decisions)) for size in sizes]).astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("plan", "epsilon", "tolerance"),
+    [
+        (CertificatePlan(), 1.0, 0.05),
+        (CertificatePlan(positive_rate=0.2, metrics=("equal_opportunity",)), 1.0, 0.05),
+        (CertificatePlan(positive_rate=0.5, confidence=0.9, metrics=("equal_opportunity",)), 0.5, 0.1),
+        (CertificatePlan(positive_rate=0.5, label_rate=0.75, metrics=("equalized_odds",)), 2.0, 0.05),
+        (CertificatePlan(positive_rate=0.02, metrics=("demographic_parity",)), 1.0, 0.08),
+    ],
+    ids=["default", "more positives", "half and half", "equalized odds", "few positives"],
+)
+def test_expected_widths_are_those_of_the_certificate_that_a_run_would_get(plan, epsilon, tolerance):
+    """To the tolerance that `expected_widths` states, and mostly closer."""
+    report = plan_of(plan, epsilon=epsilon)
+    made = certify(
+        expected_counts(DEFAULTS["group_sizes"], plan),
+        epsilon=tuple(report["privacy"]["certify_epsilons"].values()),
+        confidence=plan.confidence,
+        metrics=plan.metrics,
+        group_names=("a", "b"),
+        expected_sizes=tuple(plan.fraction * size for size in DEFAULTS["group_sizes"]),
+    )
+    widths = report["certificate"]["expected_widths"]
+    assert tuple(widths) == plan.metrics
+    assert widths == {name: pytest.approx(gap.tau, rel=tolerance) for name, gap in made.gaps.items()}
+
+
+def test_the_plan_says_what_it_assumed():
+    report = plan_of(CertificatePlan(fraction=0.3, confidence=0.9, positive_rate=0.4, label_rate=0.5))["certificate"]
+    assumed = {name: report[name] for name in ("fraction", "confidence", "positive_rate", "label_rate")}
+    assert assumed == {"fraction": 0.3, "confidence": 0.9, "positive_rate": 0.4, "label_rate": 0.5}
+    assert (report["target_width"], report["fraction_for_target_width"]) == (None, None)
+
+
+def test_more_held_out_records_mean_narrower_bounds_and_fewer_to_train_on():
+    few, many = (plan_of(CertificatePlan(fraction=fraction)) for fraction in (0.1, 0.4))
+    for metric in METRICS:
+        assert many["certificate"]["expected_widths"][metric] < few["certificate"]["expected_widths"][metric]
+    assert many["expected_batch_sizes"][0] < few["expected_batch_sizes"][0]
+    # A record is in one part only: the certificate takes nothing from the budget of the other.
+    assert many["privacy"]["epsilon"] == few["privacy"]["epsilon"]
+
+
+def test_the_fraction_for_a_width_is_the_smallest_that_reaches_it():
+    plan = CertificatePlan(positive_rate=0.2, target_width=0.05)
+    fraction = plan_of(plan)["certificate"]["fraction_for_target_width"]
+    widths = {
+        share: max(
+            plan_of(CertificatePlan(positive_rate=0.2, fraction=share))["certificate"]["expected_widths"].values()
+        )
+        for share in (fraction, fraction - 0.001)
+    }
+    assert widths[fraction] <= 0.05 < widths[fraction - 0.001]
+
+
+def test_a_width_out_of_reach_has_no_fraction():
+    assert plan_of(CertificatePlan(target_width=0.001))["certificate"]["fraction_for_target_width"] is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"group_sizes": (5000,)}, {"epsilon": math.inf}, {"certificate": CertificatePlan(fraction=0.0)}],
+    ids=["one group", "no noise", "nothing held out"],
+)
+def test_no_certificate_is_planned_where_a_run_would_make_none(changes):
+    report = plan_of(**changes)
+    assert report["certificate"] is None
+    # All records are trained on then.
+    size, rate = report["group_sizes"][0], report["privacy"]["sample_rate"]
+    assert report["expected_batch_sizes"][0] == pytest.approx(rate * size)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_theorem_2_says_nothing_at_the_papers_settings(epsilon):
+    paper = plan_of(epsilon=epsilon, n_steps=None)["paper"]
+    assert (paper["theorem_2_printed"], paper["theorem_2_corrected"]) == (1.0, 1.0)
+    # One over twice the root of ten heads.
+    assert paper["monte_carlo_error"] == pytest.approx(0.158114, abs=1e-6)
+
+
+def test_theorem_2_would_say_something_only_with_a_head_that_is_next_to_nothing():
+    """The twin: the bound is computed, and reaches less than one."""
+    noisy = {"group_sizes": (50, 50), "epsilon": 0.01, "n_steps": 200, "sample_rate": 1.0}
+    paper = plan_of(CertificatePlan(fraction=0.0), weight_bound=1e-6, **noisy)["paper"]
+    # The mean of ten heads is the noisier one, so the corrected bound is the smaller one here.
+    assert 0 < paper["theorem_2_corrected"] < paper["theorem_2_printed"] < 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"method": "dpsgd"}, {"epsilon": math.inf}], ids=["no bound on the head", "no noise"]
+)
+def test_theorem_2_needs_a_bounded_head_and_noise(changes):
+    assert set(plan_of(**changes)["paper"].values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("label_rate", "tau", "accuracy"), [(0.25, 0.1, 0.7750), (0.75, 0.1, 0.7750), (0.5, 0.2, 0.6), (0.1, 0.5, 0.95)]
+)
+def test_the_utility_ceiling_by_hand(label_rate, tau, accuracy):
+    # 1 − π + π τ with the rarer label's share π.
+    ceiling = plan_of(CertificatePlan(label_rate=label_rate, input_agnostic_tau=tau))["utility_ceiling"]
+    assert ceiling == {"input_agnostic_tau": tau, "accuracy": pytest.approx(accuracy)}
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=stop.value.code, out=" ".join(out.split()), err=err)
+
+    return call
+
+
+def test_the_command_prints_widths_fraction_theorem_and_ceiling(run):
+    result = run(*PLAN, "--target-width", 0.05)
+    assert (result.code, result.err) == (0, "")
+    assert "for a slack of 0.05" in result.out
+    assert "expected slack, equal opportunity" in result.out
+    assert "0.7750 under a bound of 0.1 for all inputs" in result.out
+    assert "1.0000 as printed, 1.0000 corrected; not for this model" in result.out
+    report = json.loads(run(*PLAN, "--target-width", 0.05, "--json").out)["certificate"]
+    assert f"{report['fraction_for_target_width']:g} of the records" in result.out
+    assert all(f"{width:.4f} above the observed gap" in result.out for width in report["expected_widths"].values())
+
+
+def test_the_command_says_when_a_width_is_out_of_reach_and_when_there_is_no_certificate(run):
+    assert "more than 0.9: not with these records" in run(*PLAN, "--target-width", 0.001).out
+    result = run(*PLAN, "--certify-fraction", 0)
+    assert result.code == 0
+    assert "certificate none" in result.out
+
+
+def test_options_reach_the_plan(run):
+    options = ("--certify-fraction", 0.3, "--confidence", 0.9, "--positive-rate", 0.4, "--label-rate", 0.5)
+    report = json.loads(run(*PLAN, *options, "--certify-metrics", "equal_opportunity", "--json").out)["certificate"]
+    asked = CertificatePlan(
+        fraction=0.3, confidence=0.9, positive_rate=0.4, label_rate=0.5, metrics=("equal_opportunity",)
+    )
+    assert report == plan_of(asked)["certificate"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--certify-fraction", 1),
+        ("--certify-fraction", -0.1),
+        ("--certify-fraction", "nan"),
+        ("--confidence", 1.5),
+        ("--positive-rate", 0),
+        ("--label-rate", 1),
+        ("--target-width", -1),
+        ("--target-width", "nan"),
+        ("--input-agnostic-tau", 2),
+        ("--certify-metrics", "parity"),
+        ("--positive-rate", "many"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_line(run, option, value):
+    result = run(*PLAN, option, value)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("fairdp: ")
+    assert result.err.count("\n") == 1
+    assert option in result.err
+    assert str(value) in result.err
+
+
+@pytest.mark.parametrize("arguments", [("--certify-metrics", "parity"), ("--target-width", -1)])
+def test_bad_values_are_refused_even_where_no_certificate_is_planned(run, arguments):
+    result = run(*PLAN, "--certify-fraction", 0, *arguments)
+    assert result.code == 2

@@ -1,0 +1,237 @@
+"""What the commands do: sources of records, runs, predictions and measurements."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from cli_cases import SCHEMA, people
+from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.progress import progress_bar
+from fairdp.commands.records import READ_FROM_TABLE, Source, load_records
+from fairdp.commands.saved_models import run_evaluate, run_predict
+from fairdp.saved.used_records import read_register
+
+SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+
+
+@pytest.fixture
+def source(tmp_path):
+    people().to_csv(tmp_path / "people.csv", index=False)
+    return Source(
+        table=tmp_path / "people.csv",
+        dataset=None,
+        label="y",
+        positive=None,
+        sensitive=("sex",),
+        schema=None,
+        test_fraction=0.2,
+    )
+
+
+@pytest.fixture
+def declared(source, tmp_path):
+    (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    return replace(source, schema=tmp_path / "schema.yaml")
+
+
+def task_of(source, out=None, **parameters) -> FitTask:
+    return FitTask(source=source, parameters={**SETTINGS, **parameters}, checkpoint=None, resume=False, out=out)
+
+
+def test_records_of_a_table_are_split_and_named(source):
+    records = load_records(source)
+    assert records.name == "people.csv"
+    assert records.train.n_samples + records.test.n_samples == 600
+    assert records.train.group_names == ("f", "m")
+    assert records.public_assumptions == (READ_FROM_TABLE,)
+    assert any("count as public" in text for text in records.warnings)
+
+
+def test_a_declared_schema_needs_no_assumption(declared):
+    records = load_records(declared)
+    assert records.public_assumptions == ()
+    assert records.warnings == ()
+
+
+def test_with_a_schema_removing_a_row_leaves_the_others_where_they_were(declared):
+    """The whole path from file to split: no row depends on another."""
+
+    def sides(frame):
+        frame.to_csv(declared.table, index=False)
+        records = load_records(declared)
+        return [
+            sorted(map(tuple, np.column_stack([s.X, s.y, s.groups]).tolist())) for s in (records.train, records.test)
+        ]
+
+    whole = sides(people())
+    for row in (0, 17, 599):
+        rest = sides(people().drop(index=row))
+        removed = [list(side) for side in whole]
+        for before, after in zip(removed, rest, strict=True):
+            for record in after:
+                before.remove(record)
+        assert sum(map(len, removed)) == 1
+
+
+def test_named_data_sets(source):
+    named = load_records(replace(source, table=None, label=None, sensitive=(), dataset="synthetic"))
+    assert (named.name, named.warnings) == ("synthetic", ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": "adult"}, r"^give TABLE or --dataset, not both: got '.*people\.csv' and 'adult'\.$"),
+        ({"label": None}, r"^--label is needed with a table: name the column of '.*people\.csv'\.$"),
+        ({"sensitive": ()}, r"^--sensitive is needed with a table"),
+        ({"table": None, "dataset": "adult"}, r"^--label goes with a table, not with a named data set"),
+        (
+            {"table": None, "dataset": "adlt", "label": None, "sensitive": ()},
+            r"^unknown data set 'adlt'; known are adult, ",
+        ),
+        (
+            {"table": None},
+            r"^there is nothing to train on: name a table, TABLE .* such as --dataset adult\.$",
+        ),
+        ({"test_fraction": 0.0}, r"^test_fraction must be in \(0, 1\), got 0\.0\.$"),
+    ],
+)
+def test_sources_that_say_too_much_or_too_little_are_refused(source, changes, message):
+    with pytest.raises(ValueError, match=message):
+        load_records(replace(source, **changes))
+
+
+def test_fit_reports_and_saves(source, tmp_path):
+    report = run_fit(task_of(source, tmp_path / "model"))
+    assert report["n_train"] + report["n_certify"] + report["n_test"] == 600
+    assert 1.9 <= report["privacy"]["epsilon"] <= 2
+    assert set(report["metrics"]["positive_rate_by_group"]) == {"f", "m"}
+    assert report["seconds"]["total"] >= report["seconds"]["train"] > 0
+    assert READ_FROM_TABLE in report["statement"]
+    assert "seed is secret" in report["statement"]
+    assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report["privacy"]["epsilon"]
+    saved = json.loads((tmp_path / "model" / "certificate.json").read_text())
+    assert saved["certified"] is report["certificate"]["certified"] is True
+    assert saved["statement"] == report["certificate"]["statement"]
+
+
+def test_the_register_of_a_model_is_beside_it_and_for_its_owner(source, tmp_path):
+    report = run_fit(task_of(source, tmp_path / "model"))
+    path = tmp_path / "model.register"
+    assert path.stat().st_mode & 0o777 == 0o600
+    uses = read_register(path).uses
+    found = {name: len(known) for name, known in uses.items()}
+    assert found == {"training": report["n_train"], "certificate 1": report["n_certify"]}
+    assert min(found.values()) > 0
+
+
+def test_what_can_be_refused_is_refused_before_training(source, tmp_path, monkeypatch):
+    from fairdp.run import fit
+
+    monkeypatch.setattr(fit, "run", pytest.fail)
+    (tmp_path / "file").write_text("text")
+    for out in (tmp_path, tmp_path / "file", tmp_path / "file" / "model"):
+        with pytest.raises(ValueError, match="output folder"):
+            run_fit(task_of(source, out))
+    for parameters in ({"epsilon": 0.0}, {"delta": 0.5}, {"method": "x"}, {"sample_rate": 2.0}, {"n_steps": 0}):
+        with pytest.raises(ValueError, match=next(iter(parameters))):
+            run_fit(task_of(source, **parameters))
+
+
+@pytest.mark.parametrize("place", ["none/run.ckpt", ".", "file/run.ckpt"])
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_training_by_its_own_name(
+    source, tmp_path, place, monkeypatch
+):
+    from fairdp.training import loop
+
+    (tmp_path / "file").write_text("text")
+    monkeypatch.setattr(loop.Trainer, "step", pytest.fail)
+    with pytest.raises(ValueError, match=r"checkpoint"):
+        run_fit(replace(task_of(source), checkpoint=tmp_path / place))
+
+
+def test_the_checkpoint_is_removed_once_the_model_is_safe(source, tmp_path):
+    run_fit(replace(task_of(source, tmp_path / "model"), checkpoint=tmp_path / "run.ckpt"))
+    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
+
+
+def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp_path):
+    run_fit(task_of(declared, tmp_path / "model"))
+    rows = people(50, seed=1)
+    rows[["job", "age"]].to_csv(tmp_path / "new.csv", index=False)
+    for name, read in (("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)):
+        report = run_predict(tmp_path / "model", tmp_path / "new.csv", tmp_path / name)
+        found = read(tmp_path / name)
+        assert report["n_rows"] == len(found) == 50
+        np.testing.assert_array_equal(found["decision"] == "yes", found["score"] >= 0)
+        np.testing.assert_allclose(found["probability"], 1 / (1 + np.exp(-found["score"])))
+        assert report["positive_rate"] == pytest.approx((found["score"] >= 0).mean())
+
+
+def test_the_positive_label_can_be_chosen(source, tmp_path):
+    """Turning the labels round turns the training labels round."""
+    as_usual, turned = (load_records(replace(source, positive=label)).train.y.mean() for label in ("yes", "no"))
+    assert as_usual == pytest.approx(1 - turned, abs=0.1)
+
+
+def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
+    run_fit(task_of(declared, tmp_path / "model", epsilon=float("inf"), n_steps=200, learning_rate=0.05))
+    people(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
+    report = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.9, seed=0)
+    assert report["n_test"] == 400
+    for name, (low, high) in report["intervals"].items():
+        assert low <= high
+        if not name.endswith("difference"):  # The bootstrap of a gap is biased upwards, as gaps are.
+            assert low <= report["metrics"][name] <= high, name
+    wider = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.99, seed=0)
+    assert wider["intervals"]["auc"][0] < report["intervals"]["auc"][0]
+    assert any("not private" in text for text in report["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("dataset", "confidence", "message"),
+    [
+        (None, 0.95, r"^give either TABLE or --dataset to evaluate on\.$"),
+        ("synthetic", 95, r"^confidence must be in \(0, 1\), got 95\.$"),
+        (
+            "synthetic",
+            0.95,
+            r"model' was not trained on data like synthetic; name a TABLE\.$",
+        ),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(declared, tmp_path, dataset, confidence, message):
+    run_fit(task_of(declared, tmp_path / "model", certify_fraction=0.0))
+    with pytest.raises(ValueError, match=message):
+        run_evaluate(tmp_path / "model", None, dataset, confidence=confidence, seed=0)
+
+
+def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
+    named = replace(source, table=None, dataset="synthetic", label=None, sensitive=())
+    run_fit(task_of(named, tmp_path / "model", certify_fraction=0.0))
+    with pytest.raises(ValueError, match=r"does not read tables; use FairDPClassifier\.load in Python\.$"):
+        run_predict(tmp_path / "model", source.table, tmp_path / "out.csv")
+    report = run_evaluate(tmp_path / "model", None, "synthetic", confidence=0.95, seed=0)
+    assert report["n_test"] == 10_000
+
+
+def test_a_collapsed_model_is_called_one(declared, tmp_path):
+    """Labels that hardly vary and that no input explains: the same decision for everybody is the best one."""
+    settings = {"epsilon": float("inf"), "n_steps": 200, "learning_rate": 0.05}
+    learned = run_fit(task_of(declared, **settings))
+    people().assign(y=["no" if row % 40 == 0 else "yes" for row in range(600)]).to_csv(declared.table, index=False)
+    collapsed = run_fit(task_of(declared, **settings))
+    assert collapsed["metrics"]["positive_rate"] == 1
+    assert any("predicts the positive class for nearly everybody" in text for text in collapsed["warnings"])
+    assert not any("nearly everybody" in text for text in learned["warnings"])
+
+
+def test_there_is_no_progress_bar_without_a_terminal(capsys):
+    with progress_bar("training") as observe:
+        observe(1, 10)
+    assert capsys.readouterr() == ("", "")

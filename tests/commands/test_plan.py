@@ -1,0 +1,116 @@
+"""Plans: the cost of a run from public numbers alone."""
+
+import math
+
+import pytest
+
+from fairdp.commands.plan import CertificatePlan, plan_report
+
+DEFAULTS = {
+    "group_sizes": (10771, 21790),
+    "method": "fairdp",
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "sample_rate": None,
+    "n_steps": None,
+    "clip_norm": None,
+    "weight_bound": 1.0,
+    "n_members": 10,
+    "noise_allocation": "per_group",
+}
+
+
+def plan_of(**changes):
+    return plan_report(**{**DEFAULTS, **changes})
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_the_plan_of_adult(fraction):
+    report = plan_of(certificate=CertificatePlan(fraction=fraction))
+    privacy = report["privacy"]
+    batches = [(1 - fraction) * 107.71, (1 - fraction) * 217.90]
+    assert report["group_sizes"] == [10771, 21790]
+    assert report["expected_batch_sizes"] == pytest.approx(batches)
+    # α_k C / m_k with α = 1/2, C = 1.
+    assert report["sensitivities"] == pytest.approx([0.5 / batches[0], 0.5 / batches[1]])
+    assert 0.95 <= privacy["epsilon"] <= 1
+    assert privacy["epsilon_by_group"].keys() == {"group 0", "group 1"}
+    # Independent noise on both groups: σ C √(Σ (α/m)²).
+    expected = privacy["noise_multiplier"] * math.hypot(0.5 / batches[0], 0.5 / batches[1])
+    assert privacy["noise_std"] == pytest.approx(expected)
+
+
+def test_a_small_group_raises_the_sample_rate():
+    """Of 200 records a fifth is held out, and 16 of the other 160 make a batch."""
+    report = plan_of(group_sizes=(200, 5000), n_steps=10)
+    assert report["privacy"]["sample_rate"] == pytest.approx(0.1)
+    assert min(report["expected_batch_sizes"]) == pytest.approx(16)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_a_plan_agrees_with_the_run_it_plans(fraction):
+    import numpy as np
+
+    from fairdp import FairDPClassifier
+
+    rng = np.random.default_rng(0)
+    X, y, a = rng.random((600, 2)), rng.integers(2, size=600), np.repeat(["f", "m"], [200, 400])
+    settings = {"method": "fairdp", "n_steps": 12, "sample_rate": 0.2}
+    model = FairDPClassifier(**settings, certify_fraction=fraction).fit(X, y, sensitive_features=a)
+    certificate = CertificatePlan(fraction=fraction)
+    planned = plan_of(group_sizes=(200, 400), certificate=certificate, **settings)["privacy"]
+    for name in ("epsilon", "epsilon_rdp", "noise_multiplier", "noise_std", "sample_rate", "n_steps", "clip_norm"):
+        assert planned[name] == getattr(model.privacy_, name), name
+    assert planned["certify_fraction"] == model.privacy_.certify_fraction
+    assert [*planned["certify_epsilons"].values()] == [*model.privacy_.certify_epsilons.values()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"certificate": CertificatePlan(fraction=0.0)}, {"group_sizes": (600,)}, {"epsilon": math.inf}],
+    ids=["no records", "one group", "no noise"],
+)
+def test_nothing_is_held_out_where_nothing_can_be_certified(changes):
+    report = plan_of(**{"group_sizes": (200, 400), "sample_rate": 0.2, "n_steps": 12, **changes})
+    assert report["certificate"] is None
+    assert report["expected_batch_sizes"] == pytest.approx([0.2 * size for size in report["group_sizes"]])
+
+
+def test_less_budget_needs_more_noise():
+    noise = [plan_of(epsilon=epsilon, n_steps=50)["privacy"]["noise_std"] for epsilon in (0.5, 2.0, math.inf)]
+    assert noise[0] > noise[1] > noise[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "sgd"}, r"^method must be one of .*; got 'sgd'\.$"),
+        ({"group_sizes": (0, 10)}, r"^group_sizes must be a whole number of at least 1, got 0\.$"),
+        ({"epsilon": 0.0}, r"^epsilon must be positive, got 0\.0\."),
+        ({"delta": 1.5}, r"^delta must be in \(0, 1\), got 1\.5\.$"),
+        (
+            {"delta": 0.01},
+            r"^delta must be below 1/n = 3\.1e-05 for n = 32561 records, got 0\.01; use 3e-06 or less\.$",
+        ),
+        ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
+        ({"n_steps": 0}, r"^n_steps must be a whole number of at least 1, got 0\.$"),
+        ({"clip_norm": -1.0}, r"^clip_norm must be positive, got -1\.0\.$"),
+        ({"noise_allocation": "none"}, r"^noise_allocation must be one of average, per_group; got 'none'\.$"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        plan_of(**changes)
+
+
+@pytest.mark.parametrize("changes", [{"epsilon": 1e-4}, {"delta": 1e-300}])
+def test_extreme_budgets_are_planned_or_refused_in_words(changes):
+    """A budget that no noise can meet is the user's number to change, not an internal error."""
+    try:
+        privacy = plan_of(**changes, n_steps=50)["privacy"]
+    except ValueError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+        assert privacy["epsilon"] <= {**DEFAULTS, **changes}["epsilon"]
+    assert not refusal or next(iter(changes)) in refusal

@@ -1,0 +1,163 @@
+"""The paper's tables and figures: that each has a name, works, and where it can be, agrees digit by digit."""
+
+import json
+import math
+
+import pytest
+from scipy.stats import t as student
+
+from fairdp.experiments.studies import STUDIES
+from fairdp.experiments.studies.paper_certificate import PRINTED_ERRORS, mc_error_study
+from fairdp.experiments.studies.paper_tables import PRINTED_SIZES, dataset_study
+from fairdp.experiments.studies.paper_tradeoffs import relative_reduction, t_test
+from fairdp.experiments.studies.protocol import N_SEEDS, NOTHING_HELD_OUT, PAPER_METHODS, Setting, controls, settings_of
+from fairdp.experiments.studies.results import Run, csv_bytes, write_results
+from fairdp.experiments.sweeps.fits import GAPS
+from fairdp.experiments.sweeps.store import Store
+
+PAPER = [study.name for study in STUDIES.values() if study.paper]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("runs"))
+    return Run(quick=True, seed=0, workers=1, say=lambda line: None, store=store)
+
+
+def real(dataset: str) -> Run:
+    return Run(quick=False, seed=0, workers=1, say=lambda line: None, datasets=(dataset,))
+
+
+def test_every_table_and_figure_of_the_paper_has_a_name():
+    asked = ("data sets", "trade-offs", "gain", "p-values", "tightness", "shift", "approximation error", "parameter M")
+    told = " ".join(STUDIES[name].paper for name in PAPER)
+    assert all(word in told for word in (*asked, "imbalance", "accuracy", "ROC-AUC", "DP-IS-SGD", "clean"))
+
+
+def test_the_full_protocol_has_all_methods_budgets_and_seeds():
+    own = settings_of(Run(quick=False, seed=0, workers=1, say=lambda line: None))
+    assert {setting.dataset for setting in own} == {"adult", "credit", "utkface"}
+    assert N_SEEDS == {"adult": 5, "credit": 5, "utkface": 3}
+    assert dict(own[0].fit(0, NOTHING_HELD_OUT).settings)["certify_fraction"] == 0.0
+    for method in PAPER_METHODS:
+        budgets = {setting.epsilon for setting in own if setting.method == method}
+        assert budgets == ({None} if method in ("clean", "fairsmooth") else {0.5, 1.0, 1.5, 2.0})
+
+
+@pytest.mark.parametrize("name", [*PAPER, "members", "noise-allocation", "schedule"])
+def test_a_quick_run_writes_its_files(name, quick, tmp_path):
+    findings = STUDIES[name].findings(quick)
+    record = {"study": name, "shows": "", "command": "", "version": "", "seed": 0, "quick": True, **findings.figures}
+    paths = write_results(record, findings, tmp_path)
+    assert all(path.stat().st_size for path in paths)
+    read = json.loads((tmp_path / f"{name}.json").read_text(), parse_constant=pytest.fail)
+    assert read["study"] == name
+    for end in findings.drawings:
+        assert (tmp_path / f"{name}{end}.svg").exists()
+        assert f"{name}{end}.svg" in (tmp_path / f"{name}.md").read_text()
+
+
+def test_the_control_is_in_every_figure_of_trade_offs(quick):
+    findings = STUDIES["tradeoffs"].findings(quick)
+    assert {row["epsilon"] for row in findings.figures["controls"]} == {1.0, 2.0}
+    for figure in findings.drawings.values():
+        words = [text.get_text().replace("\n", " ") for axes in figure.axes for text in axes.texts]
+        assert words.count("DP-SGD at FairDP's positive rate") == len(GAPS)
+
+
+def test_a_control_is_moved_to_the_rate_of_each_seed():
+    own = Setting(dataset="adult", method="fairdp", epsilon=1.0)
+    curves = {"positive_rate": [0.0, 1.0], "accuracy": [0.0, 1.0], **{name: [0.0, 0.5] for name in GAPS}}
+    steep = {**curves, "accuracy": [0.0, 2.0]}
+    plain = [{"auc": 0.8, "moved": curves}, {"auc": 0.8, "moved": steep}]
+    runs = {
+        own: [{"positive_rate": 0.2}, {"positive_rate": 0.4}],
+        Setting(dataset="adult", method="dpsgd", epsilon=1.0): plain,
+    }
+    (row,) = controls(runs, at="fairdp")
+    # .2 of the first and .4 of the second, which is twice as steep.
+    assert row["mean"]["accuracy"] == pytest.approx((0.2 + 0.8) / 2)
+    assert row["mean"][GAPS[0]] == pytest.approx(0.15)
+    assert (row["method"], row["at"], row["n_runs"]) == ("dpsgd", "fairdp", 2)
+
+
+@pytest.mark.parametrize("dataset", [pytest.param(name, marks=pytest.mark.needs_data(name)) for name in PRINTED_ERRORS])
+def test_monte_carlo_errors_have_the_printed_digits(dataset):
+    """Less than one unit of the last printed digit: some are cut off, and 6.046e-4 was rounded twice, to 6.1e-4."""
+    (row,) = mc_error_study(real(dataset)).figures["rows"]
+    for error, printed in zip(row["errors"], PRINTED_ERRORS[dataset], strict=True):
+        mantissa, exponent = printed.split("e")
+        unit = 10.0 ** (int(exponent) - len(mantissa.partition(".")[2]))
+        assert abs(error - float(printed)) < unit, (error, printed)
+
+
+@pytest.mark.parametrize("dataset", [pytest.param(name, marks=pytest.mark.needs_data(name)) for name in PRINTED_SIZES])
+def test_data_sets_have_the_printed_sizes(dataset):
+    """But for UTKFace, where the paper counts 90 records and 10 positives more than its source has."""
+    (row,) = dataset_study(real(dataset)).figures["rows"]
+    found, printed = (row["records"], row["features"], row["positive"]), PRINTED_SIZES[dataset]
+    assert found == ((23_705, "48 × 48 × 1", 8_598) if dataset == "utkface" else printed)
+
+
+def test_relative_reductions_and_their_errors():
+    """3 ± 1 against 4 ± 0: a quarter less, ± a quarter; 3 ± 0 against 4 ± 1: ± 3/16; as pairs they may cancel."""
+    assert relative_reduction([2.0, 4.0], [4.0, 4.0]) == (pytest.approx(0.25), pytest.approx(0.25))
+    assert relative_reduction([3.0, 3.0], [3.0, 5.0]) == (pytest.approx(0.25), pytest.approx(3 / 16))
+    paired = relative_reduction([3.0, 6.0], [4.0, 8.0], paired=True)
+    assert paired == (pytest.approx(0.25), pytest.approx(0.0, abs=1e-9))
+    assert all(math.isnan(value) for value in relative_reduction([1.0, 1.0], [0.0, 0.0]))
+
+
+def test_the_test_is_welchs_and_two_tailed():
+    """By hand: of variances 1 and 50 and sizes 3 and 2, t = −6 / √(1/3 + 25) with 1.03 degrees of freedom."""
+    found = t_test([1.0, 2.0, 3.0], [3.0, 13.0])
+    assert found["difference"] == pytest.approx(-6.0)
+    freedom = (1 / 3 + 25) ** 2 / ((1 / 3) ** 2 / 2 + 25**2)
+    assert found["p_value"] == pytest.approx(2 * student.sf(6 / math.sqrt(1 / 3 + 25), freedom))
+    assert t_test([1.0, 1.0], [2.0, 2.0])["p_value"] == 0.0
+
+
+def test_pairs_are_tested_as_pairs():
+    """By hand: differences −1, −1, −2 have mean −4/3 and error 1/3: t = −4 with two degrees of freedom."""
+    found = t_test([1.0, 5.0, 9.0], [2.0, 6.0, 11.0], paired=True)
+    assert found["p_value"] == pytest.approx(2 * student.sf(4, 2))
+    assert t_test([0.1, 0.2], [0.1, 0.2], paired=True) == {"difference": 0.0, "p_value": 1.0}
+
+
+def test_rows_may_lack_what_others_have():
+    assert csv_bytes([{"a": 0.1234567, "b": None}, {"a": 1.0, "c": "x"}]) == b"a,b,c\n0.123457,,\n1,,x\n"
+
+
+def test_gains_compare_with_the_same_budget_and_say_both_rates(quick):
+    """Against what the runs themselves say."""
+    rows = STUDIES["tradeoffs"].findings(quick).figures["rows"]
+    mean = {(row["method"], row["epsilon"]): row["mean"] for row in rows}
+    gains = STUDIES["gains"].findings(quick).figures["gains"]
+    for row in gains["dp_is_sgd"]:
+        ours, other = mean["fairdp", row["epsilon"]], mean["dp_is_sgd", row["epsilon"]]
+        assert row["gains"][GAPS[0]][0] == pytest.approx(1 - ours[GAPS[0]] / other[GAPS[0]])
+        assert row["drops"]["accuracy"][0] == pytest.approx(1 - ours["accuracy"] / other["accuracy"])
+        assert row["positive_rates"] == pytest.approx([ours["positive_rate"], other["positive_rate"]])
+    for row in gains["clean"]:
+        assert row["positive_rates"][1] == pytest.approx(mean["clean", None]["positive_rate"])
+    for row in gains["dpsgd_at_same_rate"]:
+        assert row["positive_rates"][0] == pytest.approx(row["positive_rates"][1])
+
+
+def test_runs_whose_gap_is_above_a_certificate_are_counted(quick, monkeypatch):
+    from fairdp.experiments.studies import paper_certificate
+
+    honest = paper_certificate.train
+
+    def lowered(settings, run):
+        runs = honest(settings, run)
+        for setting, found in runs.items():
+            if setting.method == "fairdp":
+                lower = {"paper_demographic_parity": -1.0, "certified_equal_opportunity": -1.0}
+                runs[setting] = [{**own, **lower} for own in found]
+        return runs
+
+    monkeypatch.setattr(paper_certificate, "train", lowered)
+    rows = paper_certificate.tightness_study(quick).figures["rows"]
+    counted = {(row["metric"], row["paper_tau_too_small"], row["certified_tau_too_small"]) for row in rows}
+    assert counted == {("demographic_parity", 2, 0), ("equal_opportunity", 0, 2), ("equalized_odds", 0, 0)}

@@ -1,0 +1,87 @@
+"""Kept figures: found again for the same training, and for no other."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairdp.experiments.sweeps import store as stored
+from fairdp.experiments.sweeps.fits import Fit
+from fairdp.experiments.sweeps.populations import Population
+from fairdp.experiments.sweeps.store import Store, key_of
+
+FIT = Fit(population=Population(dataset="synthetic"), method="dpsgd", seed=0, settings=(("epsilon", 1.0),))
+FIGURES = {"accuracy": 0.8, "demographic_parity_ratio": math.nan, "moved": {"positive_rate": [0.1, 0.2]}}
+
+
+def test_figures_are_found_again(tmp_path):
+    store = Store(tmp_path / "runs")
+    assert store.read(FIT) is None
+    store.write(FIT, FIGURES, seconds=1.5)
+    found = store.read(FIT)
+    assert found["seconds"] == 1.5
+    assert found["figures"]["accuracy"] == 0.8
+    assert math.isnan(found["figures"]["demographic_parity_ratio"])
+    assert json.loads(store.path(FIT).read_text())["fit"]["method"] == "dpsgd"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(FIT, seed=1),
+        replace(FIT, method="clean"),
+        replace(FIT, settings=(("epsilon", 2.0),)),
+        replace(FIT, population=Population(dataset="synthetic", bias=0.5)),
+        replace(FIT, is_control=True),
+        replace(FIT, shifts=(0.1,)),
+    ],
+)
+def test_another_training_has_a_file_of_its_own(other):
+    assert key_of(other) != key_of(FIT)
+
+
+def test_other_records_or_code_are_another_training(monkeypatch):
+    before = key_of(FIT)
+    monkeypatch.setattr(stored, "digest_of", lambda population: "other records")
+    assert key_of(FIT) != before
+    monkeypatch.undo()
+    monkeypatch.setattr(stored, "code_digest", lambda: "other code")
+    assert key_of(FIT) != before
+    monkeypatch.undo()
+    monkeypatch.setattr(stored, "library_versions", lambda: {"torch": "another"})
+    assert key_of(FIT) != before
+    monkeypatch.undo()
+    assert key_of(FIT) == before
+
+
+def test_a_change_of_what_trains_is_other_code_and_a_change_of_what_shows_is_not(tmp_path, monkeypatch):
+    package = tmp_path / "fairdp"
+    (package / "training").mkdir(parents=True)
+    (package / "cli").mkdir()
+    for name in ("__init__.py", "training/loop.py", "cli/fit.py"):
+        (package / name).write_text("")
+    monkeypatch.setattr(stored.fairdp, "__file__", str(package / "__init__.py"))
+    fresh = stored.code_digest.__wrapped__
+    before = fresh()
+    (package / "cli" / "fit.py").write_text("another message")
+    assert fresh() == before
+    deciding = ("config", "data", "metrics", "accounting", "certify", "networks", "training", "methods", "run")
+    for name in (*(f"{part}/loop.py" for part in deciding), "randomness.py", "experiments/sweeps/fits.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("another step")
+        assert fresh() != before, name
+        before = fresh()
+
+
+def test_what_decides_a_training_is_there(monkeypatch):
+    home = Path(stored.fairdp.__file__).parent
+    assert all((home / part).exists() for part in stored._DECIDING)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"figures": {}}', "null"])
+def test_a_damaged_file_counts_as_none(tmp_path, content):
+    store = Store(tmp_path)
+    store.path(FIT).write_text(content)
+    assert store.read(FIT) is None

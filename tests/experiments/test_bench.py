@@ -1,0 +1,213 @@
+import gc
+import json
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from fairdp.experiments.bench import compare, meters
+from fairdp.experiments.bench.contestants import Task, fairdp_step, gradsample_step, in_groups, nonprivate_step
+from fairdp.experiments.bench.meters import median_milliseconds, peak_megabytes, torch_threads
+from fairdp.training.sampling import PoissonSampler
+
+# Four batches make an epoch, so that the loader of Opacus has to start again.
+TABLE = Task(shape=(5,), n_samples=100, batch_size=25, n_rounds=3, seconds=5.0)
+IMAGES = Task(shape=(1, 8, 8), n_samples=40, batch_size=10, n_rounds=2, seconds=5.0)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return compare(mlp=TABLE, cnn=IMAGES, n_threads=1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp.step_vs_nonprivate",
+        "mlp.speedup_vs_opacus",
+        "mlp.speedup_vs_gradsample",
+        "mlp.milliseconds.fairdp",
+        "mlp.milliseconds.fairdp_16_groups",
+        "mlp.milliseconds.nonprivate",
+        "mlp.milliseconds.opacus",
+        "mlp.milliseconds.gradsample",
+        "mlp.peak_megabytes.fairdp",
+        "mlp.peak_megabytes.nonprivate",
+        "cnn.step_vs_nonprivate",
+        "cnn.milliseconds.fairdp",
+        "cnn.milliseconds.nonprivate",
+        "cnn.peak_megabytes.fairdp",
+        "cnn.peak_megabytes.nonprivate",
+        "groups_16_vs_2",
+        "peak_memory_vs_nonprivate",
+    ],
+)
+def test_every_promised_number_is_there_and_positive(result, name):
+    value = result
+    for key in name.split("."):
+        value = value[key]
+    assert isinstance(value, float)
+    assert 0 < value < float("inf")
+
+
+def test_ratios_follow_from_the_numbers_beside_them(result):
+    times = result["mlp"]["milliseconds"]
+    assert result["mlp"]["step_vs_nonprivate"] == times["fairdp"] / times["nonprivate"]
+    assert result["mlp"]["speedup_vs_opacus"] == times["opacus"] / times["fairdp"]
+    assert result["mlp"]["speedup_vs_gradsample"] == times["gradsample"] / times["fairdp"]
+    assert result["groups_16_vs_2"] == times["fairdp_16_groups"] / times["fairdp"]
+    peaks = [result[task]["peak_megabytes"] for task in ("mlp", "cnn")]
+    assert result["peak_memory_vs_nonprivate"] == max(p["fairdp"] / p["nonprivate"] for p in peaks)
+
+
+def test_the_result_says_what_was_run_and_is_json(result):
+    assert result["threads"] == 1
+    assert result["rounds"] == {"mlp": TABLE.n_rounds, "cnn": IMAGES.n_rounds}
+    assert result["versions"]["torch"] == torch.__version__
+    assert set(result["versions"]) == {"fairdp", "numpy", "opacus", "python", "torch"}
+    assert json.loads(json.dumps(result)) == result
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("other_step", [nonprivate_step, gradsample_step])
+def test_other_contestants_see_our_batches(monkeypatch, other_step):
+    drawn = []
+    draw = PoissonSampler.draw
+    monkeypatch.setattr(PoissonSampler, "draw", lambda self, rng: drawn.append(draw(self, rng)) or drawn[-1])
+    data = TABLE.data()
+    ours, other = fairdp_step(TABLE, data), other_step(TABLE, data)
+    for step in [ours] * 4 + [other] * 4:
+        step()
+    assert len(drawn) == 8
+    for mine, theirs in zip(drawn[:4], drawn[4:], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert not np.array_equal(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("task", [TABLE, IMAGES])
+def test_the_plain_model_has_as_many_parameters_as_ours(task):
+    ours = fairdp_step(task, task.data()).__self__.state.model.params
+    assert ours.numel() == sum(parameter.numel() for parameter in task.classifier().parameters())
+
+
+def test_our_step_is_private_and_projects():
+    trainer = fairdp_step(TABLE, in_groups(TABLE.data(), n_groups=16)).__self__
+    assert trainer.plan.recipe.noise_allocation == "per_group"
+    assert trainer.plan.noise_std > 0
+    assert np.isfinite(trainer.plan.recipe.weight_bound)
+    assert len(trainer.plan.recipe.sensitivities) == 16
+    before = trainer.state.model.params.clone()
+    trainer.step()
+    assert not torch.equal(before, trainer.state.model.params)
+
+
+class Clock:
+    """Time that passes only when a step says so."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(meters.time, "perf_counter", lambda: self.now)
+
+    def step_taking(self, *milliseconds):
+        """A step whose timed calls take these times in turn; the warm-up takes longer, the untimed calls none."""
+        left = [time for timed in [50.0] * meters.WARM_UP_ROUNDS + list(milliseconds) for time in (0.0, timed)]
+
+        def step():
+            self.now += left.pop(0) / 1e3
+
+        return step
+
+
+def test_times_are_medians_without_the_warm_up(monkeypatch):
+    clock = Clock(monkeypatch)
+    steps = {"a": clock.step_taking(2, 9, 4), "b": clock.step_taking(6, 5, 30)}
+    times, n_rounds = median_milliseconds(steps, n_rounds=3, seconds=1e9)
+    assert n_rounds == 3
+    assert times == pytest.approx({"a": 4, "b": 6})
+
+
+def test_no_round_starts_after_the_deadline_but_one_always_does(monkeypatch):
+    clock = Clock(monkeypatch)
+    assert median_milliseconds({"a": clock.step_taking(3)}, n_rounds=9, seconds=0.0)[1] == 1
+    warm_up = 0.05 * meters.WARM_UP_ROUNDS
+    step = clock.step_taking(10, 10, 10)
+    assert median_milliseconds({"a": step}, n_rounds=9, seconds=warm_up + 0.025)[1] == 3
+
+
+def test_contestants_take_turns_and_everyone_follows_everyone():
+    calls = []
+    steps = {name: lambda name=name: calls.append(name) for name in "abc"}
+    median_milliseconds(steps, n_rounds=40, seconds=60.0)
+    assert calls[::2] == calls[1::2]  # an untimed step, then the timed one of the same contestant
+    rounds = [calls[i : i + 6 : 2] for i in range(0, len(calls), 6)]
+    assert len(rounds) == 40 + meters.WARM_UP_ROUNDS
+    assert all(sorted(names) == ["a", "b", "c"] for names in rounds)
+    followers = {pair for names in rounds for pair in pairwise(names)}
+    assert len(followers) == 6
+
+
+def test_garbage_collection_rests_while_timing_and_resumes():
+    states = []
+    median_milliseconds({"a": lambda: states.append(gc.isenabled())}, n_rounds=2, seconds=60.0)
+    assert states[2 * meters.WARM_UP_ROUNDS :] == [False] * 4
+    assert gc.isenabled()
+
+
+def test_memory_meter_reads_the_peak_of_tensors_not_their_sum():
+    held = torch.zeros(10**6)
+
+    def step():
+        first = torch.zeros(250_000)
+        second = torch.zeros(500_000)
+        del first
+        third = torch.zeros(125_000)
+        del second, third
+        held.add_(1)
+
+    # Together 3.5 MB are allocated, but never more than 3 MB at a time.
+    assert peak_megabytes(step) == pytest.approx(3.0, abs=0.01)
+
+
+def test_memory_meter_sees_temporaries_inside_an_operation():
+    scores, labels = torch.ones(1000, 250), torch.zeros(1000, dtype=torch.int64)
+    # Their log-softmax is as large as the scores and gone when the loss, one number, is returned.
+    assert peak_megabytes(lambda: torch.nn.functional.cross_entropy(scores, labels)) == pytest.approx(1.0, abs=0.01)
+
+
+def test_memory_meter_sees_what_numpy_allocates():
+    assert peak_megabytes(lambda: torch.from_numpy(np.zeros(250_000)).sum()) == pytest.approx(2.0, abs=0.01)
+
+
+def test_memory_meter_counts_a_gradient_once_although_it_outlives_the_step():
+    layer = torch.nn.Linear(1000, 1000, bias=False)
+    X = torch.ones(1, 1000)
+
+    def step():
+        layer.zero_grad(set_to_none=True)
+        layer(X).sum().backward()
+
+    assert peak_megabytes(step) == pytest.approx(4.0, abs=0.02)
+
+
+def test_threads_are_as_before_afterwards():
+    before = torch.get_num_threads()
+    with torch_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
+
+
+def test_without_opacus_the_error_names_the_remedy_and_leaves_no_trace(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opacus", None)
+    before = torch.get_num_threads()
+    with pytest.raises(ValueError, match=r"pip install 'fairdp\[bench\]'") as error:
+        compare(mlp=TABLE, cnn=IMAGES, n_threads=before + 1)
+    assert "\n" not in str(error.value)
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5])
+def test_a_strange_number_of_threads_is_refused(n_threads):
+    with pytest.raises(ValueError, match="n_threads"):
+        compare(mlp=TABLE, cnn=IMAGES, n_threads=n_threads)

@@ -1,0 +1,94 @@
+"""The functional mechanism: the minimiser of its noisy polynomial, and the head that is its mean over the groups."""
+
+import numpy as np
+import pytest
+
+from fairdp.data.grouped import GroupedData
+from fairdp.methods.functional import (
+    PartScales,
+    bounded_inputs,
+    coefficients,
+    fair_functional_head,
+    features_of,
+    head_of,
+    minimiser,
+    release,
+)
+from functional_cases import matrix_of, records, source
+
+SILENT = PartScales(0.0, 0.0)
+
+
+def test_without_noise_the_minimiser_solves_the_quadratic():
+    X, y = records(300, 5)
+    coefs = coefficients(features_of(X), y)
+    w = minimiser(release(coefs, scales=SILENT, rand_below=source()), scales=SILENT)
+    assert np.allclose(coefs[:6] + 2 * matrix_of(coefs, 6) @ w, 0, atol=1e-9)
+
+
+def test_without_noise_collinear_inputs_still_give_a_minimiser():
+    """One-hot columns add up to the constant: the matrix is singular, and the shortest minimiser is taken."""
+    rng = np.random.default_rng(0)
+    X, y = np.eye(4)[rng.integers(4, size=200)], rng.integers(2, size=200)
+    coefs = coefficients(features_of(X), y)
+    w = minimiser(coefs, scales=SILENT)
+    assert np.allclose(coefs[:5] + 2 * matrix_of(coefs, 5) @ w, 0, atol=1e-9)
+    assert np.allclose(w, -0.5 * np.linalg.pinv(matrix_of(coefs, 5), rcond=1e-9) @ coefs[:5])
+
+
+def test_with_noise_the_minimiser_is_that_of_the_convex_polynomial_with_the_ridge():
+    scales = PartScales(0.3, 0.2)
+    X, y = records(300, 3)
+    noisy = release(coefficients(features_of(X), y), scales=scales, rand_below=source())
+    matrix = matrix_of(noisy, 4)
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    expected = -0.5 * np.linalg.solve(matrix + 5 * np.sqrt(2) * 0.2 * np.eye(4), noisy[:4])
+    assert np.allclose(minimiser(noisy, scales=scales), expected)
+
+
+def test_no_noise_makes_the_weights_larger_than_the_ridge_permits():
+    scales = PartScales(5.0, 5.0)
+    coefs = coefficients(features_of(records(10, 20)[0]), np.ones(10, int))
+    for purpose in map(str, range(20)):
+        noisy = release(coefs, scales=scales, rand_below=source(purpose))
+        assert np.linalg.eigvalsh(matrix_of(noisy, 21))[0] < -5 * np.sqrt(2) * 5
+        largest = np.linalg.norm(noisy[:21]) / (2 * 5 * np.sqrt(2) * 5)
+        assert np.linalg.norm(minimiser(noisy, scales=scales)) <= largest * (1 + 1e-9)
+
+
+def test_the_head_scores_inputs_as_the_minimiser_scores_features():
+    X, _ = records(30, 4)
+    w = np.random.default_rng(1).normal(size=5)
+    weights, bias = head_of(w)
+    exact = np.column_stack([bounded_inputs(X), np.ones(30)]) / np.sqrt(2)
+    assert np.allclose(bounded_inputs(X) @ weights + bias, exact @ w)
+
+
+def grouped(groups: np.ndarray, names: tuple[str, ...] = ("a", "b")) -> GroupedData:
+    X, y = records(len(groups), 4)
+    return GroupedData(X.astype(np.float32), y, groups, names)
+
+
+def test_the_fair_head_is_the_mean_over_the_groups_however_large_they_are():
+    data = grouped(np.repeat([0, 1], [900, 100]))
+    alone = []
+    for own in (data.groups == 0, data.groups == 1):
+        group = GroupedData(data.X[own], data.y[own], np.zeros(own.sum(), int), ("alone",))
+        alone.append(fair_functional_head(group, epsilon=np.inf, rand_below=source()))
+    weights, bias = fair_functional_head(data, epsilon=np.inf, rand_below=source())
+    assert np.allclose(weights, (alone[0][0] + alone[1][0]) / 2)
+    assert bias == pytest.approx((alone[0][1] + alone[1][1]) / 2)
+
+
+def test_the_same_key_gives_the_same_head_and_another_key_another():
+    data = grouped(np.repeat([0, 1], [90, 10]))
+    first, again, other = (fair_functional_head(data, epsilon=1.0, rand_below=source(p))[0] for p in ("x", "x", "y"))
+    assert np.array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+def test_a_group_without_records_gives_a_finite_head():
+    data = grouped(np.zeros(50, int))
+    for epsilon in (1.0, np.inf):
+        weights, bias = fair_functional_head(data, epsilon=epsilon, rand_below=source())
+        assert np.isfinite([*weights, bias]).all()

@@ -1,0 +1,220 @@
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairdp.networks.backprop import RecordByRecord, backprop_of
+from fairdp.networks.extractors import mlp
+from fairdp.networks.models import ScoreModel
+from score_models import MODELS, Lookup, assert_right, build, naive_gradients, norms_and_sum, records
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_route_equals_one_record_at_a_time(name: str):
+    model = build(name)
+    route = backprop_of(model)
+    assert type(route).__name__ == MODELS[name][2]
+    assert_right(route, model, *records(model))
+    assert_right(RecordByRecord(model), model, *records(model))
+
+
+def test_that_check_notices_a_wrong_gradient():
+    model = build("mlp tanh")
+    X, y = records(model)
+    with pytest.raises(AssertionError):
+        assert_right(lambda X, gradient, members: backprop_of(model)(1.001 * X, gradient, members), model, X, y)
+
+
+class Twice(nn.Module):
+    """One layer used for both halves of a record: cross terms enter the norm."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.layer(X[:, 0]) + torch.tanh(self.layer(X[:, 1]))
+
+
+class Branches(nn.Module):
+    """Two layers whose outputs are added: autograd hands both the same gradient tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(5, 3), nn.Linear(5, 3)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.left(X) + self.right(X)
+
+
+class Folded(nn.Module):
+    """Positions folded into the batch: the rows of the layer's input are not the records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.layer(X.reshape(-1, 3)).reshape(len(X), -1).sigmoid()
+
+
+class SequenceFirst(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.layer(X.transpose(0, 1)).transpose(0, 1).flatten(1)
+
+
+class Doubled(nn.Sequential):
+    def forward(self, X: Tensor) -> Tensor:
+        return 2 * super().forward(X)
+
+
+class OverwritesInForward(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.second(self.first(X).relu_()).tanh_()
+
+
+def _tied() -> nn.Module:
+    first, second = nn.Linear(5, 5), nn.Linear(5, 5)
+    second.weight = first.weight
+    return nn.Sequential(first, nn.Tanh(), second)
+
+
+def _reused() -> nn.Module:
+    layer = nn.Linear(5, 5)
+    return nn.Sequential(layer, nn.Tanh(), layer)
+
+
+def _reused_activation() -> nn.Module:
+    act = nn.ReLU()
+    return nn.Sequential(nn.Linear(5, 4), act, nn.Linear(4, 4), act)
+
+
+@pytest.mark.parametrize(
+    ("extractor", "shape"),
+    [
+        pytest.param(_tied, (5,), id="tied weights"),
+        pytest.param(lambda: nn.Sequential(_tied(), nn.Sigmoid()), (5,), id="tied weights, not a stack"),
+        pytest.param(_reused, (5,), id="layer twice in a stack"),
+        pytest.param(lambda: nn.Sequential(_reused(), nn.Sigmoid()), (5,), id="layer twice, not a stack"),
+        pytest.param(_reused_activation, (5,), id="activation twice in a stack"),
+        pytest.param(lambda: Twice(nn.Linear(3, 4)), (2, 3), id="layer called twice"),
+        pytest.param(Branches, (5,), id="parallel branches"),
+        pytest.param(OverwritesInForward, (5,), id="outputs overwritten in forward"),
+        pytest.param(Folded, (4, 3), id="positions folded into the batch"),
+        pytest.param(SequenceFirst, (6, 3), id="sequence first"),
+        pytest.param(lambda: nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Flatten()), (5, 3), id="stack on sequences"),
+        pytest.param(lambda: Doubled(nn.Linear(5, 2), nn.ReLU()), (5,), id="sequence with its own forward"),
+        pytest.param(lambda: nn.Sequential(nn.Linear(5, 2), nn.Linear(2, 2, bias=False)), (5,), id="no activation"),
+    ],
+)
+def test_unusual_arrangements_are_right(extractor, shape):
+    torch.manual_seed(1)
+    model = ScoreModel(extractor(), shape)
+    assert_right(backprop_of(model), model, *records(model))
+
+
+def test_a_table_looked_up_twice_is_right_even_if_the_probe_hits_the_padding_row():
+    torch.manual_seed(1)
+
+    class TwoColumns(Lookup):
+        def forward(self, X: Tensor) -> Tensor:
+            return self.table(X[:, 0].long()) + self.table(X[:, 1].long())
+
+    model = ScoreModel(TwoColumns(padding_idx=0), (2,))
+    assert_right(backprop_of(model), model, torch.tensor([[3.0, 3.0], [1.0, 2.0], [0.0, 4.0]]), torch.ones(3))
+
+
+class MinusBatchMean(nn.Module):
+    def forward(self, X: Tensor) -> Tensor:
+        return X - X.mean(0)
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, X: Tensor) -> Tensor:
+        self.seen += X.sum()
+        return X
+
+
+@pytest.mark.parametrize(
+    ("extractor", "shape", "message"),
+    [
+        (lambda: nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4)), (5,), r"layer '1' \(BatchNorm1d\) mixes"),
+        (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), (1, 6, 6), r"layer '1' \(BatchNorm2d\) mixes"),
+        (
+            lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4, track_running_stats=True)),
+            (1, 6, 6),
+            r"layer '1' \(InstanceNorm2d\) keeps running statistics",
+        ),
+        (lambda: Lookup(max_norm=1.0), (4,), r"layer 'table' \(Embedding\) changes with the batch"),
+        (lambda: Lookup(scale_grad_by_freq=True), (4,), r"layer 'table' \(Embedding\) changes with the batch"),
+        (MinusBatchMean, (5,), "records of a batch influence each other"),
+        (lambda: nn.Sequential(nn.Linear(5, 4), MinusBatchMean()), (5,), "records of a batch influence each other"),
+        (Counter, (5,), "changes its own state in forward"),
+    ],
+)
+def test_modules_that_break_the_bound_are_refused_by_name(extractor, shape, message):
+    with pytest.raises(ValueError, match=message):
+        backprop_of(ScoreModel(extractor(), shape))
+
+
+def test_dropout_stays_per_record_and_runs():
+    torch.manual_seed(0)
+    model = ScoreModel(nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.ReLU()), (5,))
+    norms, total = norms_and_sum(backprop_of(model), model, *records(model), torch.ones(6))
+    assert norms.isfinite().all()
+    assert total.isfinite().all()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_dead_embedding_has_finite_gradients(normalize: bool):
+    model = ScoreModel(mlp(5, (4,), normalize_embedding=normalize), (5,))
+    model.params[model.slices["1.weight"]] = 0.0
+    model.params[model.slices["1.bias"]] = -1.0
+    X, y = records(model)
+    norms, total = norms_and_sum(backprop_of(model), model, X, y, torch.ones(6))
+    assert not model.embed(X).any()
+    assert norms.isfinite().all()
+    assert total.isfinite().all()
+    assert total[-1] == pytest.approx(float(naive_gradients(model, X, y)[:, -1].sum()), rel=1e-5)
+
+
+def test_the_data_are_left_as_they_were():
+    for name in ("no hidden layer", "mlp relu", "in-place relu", "cnn"):
+        model = build(name)
+        X, y = records(model)
+        before = X.clone()
+        norms_and_sum(backprop_of(model), model, X, y, torch.ones(6))
+        assert torch.equal(X, before)
+
+
+def _half_frozen() -> nn.Module:
+    layers = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3), nn.Sigmoid())
+    layers[0].requires_grad_(False)
+    return layers
+
+
+def test_frozen_layers_stay_as_they_are():
+    extractor = _half_frozen()
+    before = extractor[0].weight.clone()
+    model = ScoreModel(extractor, (5,))
+    assert set(model.slices) == {"2.weight", "2.bias"}
+    assert type(backprop_of(model)).__name__ == "Hooked"
+    model.replace_params(torch.zeros_like(model.params))
+    assert torch.equal(extractor[0].weight, before)
+    assert set(model.fixed_state()) == {"0.weight", "0.bias"}
+
+
+def test_an_embedding_bag_that_renormalises_is_refused():
+    with pytest.raises(ValueError, match=r"EmbeddingBag.*max_norm"):
+        ScoreModel(nn.EmbeddingBag(3, 2, max_norm=1.0), (2,))

@@ -1,0 +1,99 @@
+"""Counts on held-out records: what one of them can move, and the noise on top."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairdp import FairDPClassifier
+from fairdp.config.certificate import Registration
+from fairdp.data.grouped import GroupedData
+from fairdp.networks.extractors import logistic
+from fairdp.networks.models import ScoreModel
+from fairdp.run import certifying
+from fairdp.run.certifying import count_decisions, release_certificate
+from fairdp.run.predictor import Predictor
+from statistical import FALSE_ALARM, assert_plausible
+
+
+def table(n_samples=600):
+    """Groups of one third and two thirds."""
+    X = np.random.default_rng(0).normal(size=(n_samples, 2)).astype(np.float32)
+    return GroupedData(X, (X[:, 0] > 0).astype(np.int64), np.arange(n_samples) % 3 % 2, ("m", "f"))
+
+
+def without(data, row):
+    return data.take(np.delete(np.arange(data.n_samples), row))
+
+
+class TestCounts:
+    @staticmethod
+    def assert_sensitivity_one(counts_of):
+        """Removing any record changes one cell by one."""
+        data = table(90)
+        whole = counts_of(data)
+        for row in range(90):
+            changes = np.abs(whole - counts_of(without(data, row)))
+            assert changes.sum() == 1
+            assert changes[data.groups[row], data.y[row]].sum() == 1
+
+    def test_a_record_is_in_one_cell_whoever_else_is_counted(self):
+        model = ScoreModel(logistic(), (2,))
+        self.assert_sensitivity_one(lambda data: count_decisions(model, Predictor(), [data], 2, bytes(16)))
+
+    @pytest.mark.parametrize("kind", ["gibbs", "smoothed"])
+    def test_coins_are_drawn_one_by_one_from_a_key_that_is_thrown_away(self, kind, monkeypatch, tmp_path):
+        """A record's coin is any of them, so long as nobody knows them: then one record moves one count by one."""
+        keys = []
+        monkeypatch.setattr(
+            certifying, "count_decisions", lambda *given: keys.append(given[-1]) or count_decisions(*given)
+        )
+        model = FairDPClassifier(predictor=kind, n_steps=20, sample_rate=0.2, random_state=0).fit_grouped(table())
+        model.save(tmp_path / "model")
+        published = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())
+        (key,) = keys
+        assert key.hex().encode() not in published
+        assert model.predictor_.key.encode() in published
+        parts = table(), without(table(), 599)
+        counts = [count_decisions(model.score_model_, model.predictor_, [part], 2, key) for part in parts]
+        assert np.abs(counts[0] - counts[1]).sum() == 1
+
+    def test_that_check_notices_decisions_relative_to_the_others(self):
+        def upper_half(data):
+            decisions = data.X[:, 0] > np.median(data.X[:, 0])
+            return np.bincount((data.groups * 2 + data.y) * 2 + decisions, minlength=8).reshape(2, 2, 2)
+
+        with pytest.raises(AssertionError):
+            self.assert_sensitivity_one(upper_half)
+
+    def test_released_counts_have_the_noise_that_is_accounted(self, monkeypatch):
+        """Chi-square of 6 000 draws for each group, false-alarm rate 1e-6, at its epsilon over the two looks."""
+        monkeypatch.setattr(certifying, "certify", lambda counts, **_: counts)
+        rng, exact = np.random.default_rng(0), np.arange(8).reshape(2, 2, 2) * 10
+        released = [
+            release_certificate(
+                exact,
+                group_names=("m", "f"),
+                registration=Registration(require_tau=0.1, n_looks=2),
+                epsilons=(0.6, 2.0),
+                expected_sizes=(80.0, 40.0),
+                rand_below=lambda below: int(rng.integers(below)),
+            )
+            for _ in range(1500)
+        ]
+        noise = np.array(released) - exact
+        for group, epsilon in enumerate((0.3, 1.0)):
+            draws = noise[:, group].ravel()
+            assert_plausible(laplace_fit(draws, epsilon), f"noise at epsilon {epsilon}")
+            assert laplace_fit(draws, epsilon / 2) < FALSE_ALARM
+            assert laplace_fit(draws, epsilon * 2) < FALSE_ALARM
+
+
+def laplace_fit(draws, epsilon):
+    """p-value of Pearson's chi-square against Pr(x) ∝ exp(−ε|x|), tails pooled where ten draws are expected."""
+    a = np.exp(-epsilon)
+    reach = int(np.log(10 * (1 + a) / (1 - a) / len(draws)) / -epsilon)
+    values = np.arange(-reach, reach + 1)
+    inner = (1 - a) / (1 + a) * a ** np.abs(values)
+    tail = (1 - inner.sum()) / 2
+    observed = [np.sum(draws < -reach), *(np.sum(draws == x) for x in values), np.sum(draws > reach)]
+    return float(stats.chisquare(observed, len(draws) * np.array([tail, *inner, tail])).pvalue)

@@ -1,0 +1,262 @@
+"""Checkpoints: a run that was killed continues as if it had not been."""
+
+import functools
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fairdp import FairDPClassifier
+from fairdp.data.grouped import GroupedData
+from fairdp.randomness import Generators
+from fairdp.run.certifying import Looks
+from fairdp.run.checkpoint import read_checkpoint
+from fairdp.run.hold_out import hold_out
+from fairdp.run.progress import Progress
+from fairdp.run.settings import RunSettings
+
+SETTINGS = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+
+
+class Killed(Exception):
+    """Stands for whatever ends a process in mid-course."""
+
+
+@functools.cache
+def people():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)).astype(np.float32)
+    return GroupedData(X, (X[:, 0] > 0).astype(np.int64), np.arange(400) % 2, ("f", "m"))
+
+
+def killed_at(step):
+    def observe(done, n_steps):
+        if done == step:
+            raise Killed
+
+    return observe
+
+
+def run(path=None, *, data=None, resume=False, observe=lambda step, n_steps: None, **settings):
+    progress = Progress(seconds_between_checkpoints=0.0, observe=observe, checkpoint=path, resume=resume)
+    return FairDPClassifier(**{**SETTINGS, **settings}).fit_grouped(data or people(), progress=progress)
+
+
+@functools.cache
+def uninterrupted(**settings):
+    return run(**settings)
+
+
+def interrupted(path, step=11, **settings):
+    with pytest.raises(Killed):
+        run(path, observe=killed_at(step), **settings)
+
+
+def params(model):
+    return model.score_model_.params
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "adam_then_sgd"])
+@pytest.mark.parametrize("step", [2, 11, 19, 20])
+@pytest.mark.parametrize("method", ["fairdp", "fairdp_parity"])
+def test_a_killed_run_continues_to_the_same_parameters_bit_by_bit(tmp_path, optimizer, step, method):
+    path = tmp_path / "c"
+    settings = {"optimizer": optimizer, "momentum": 0.5 if optimizer == "sgd" else 0.0, "method": method}
+    whole = uninterrupted(**settings)
+    interrupted(path, step, **settings)
+    resumed = run(path, resume=True, **settings)
+    assert torch.equal(params(resumed), params(whole))
+    assert resumed.privacy_ == whole.privacy_
+    assert resumed.certificate_ == whole.certificate_
+
+
+def test_that_check_notices_a_state_that_was_not_restored(tmp_path, monkeypatch):
+    """Without the optimiser's moments, or with a fresh noise generator, the end is another one."""
+    from fairdp.run import checkpoint
+
+    whole = uninterrupted()
+    original = checkpoint.read_checkpoint
+    fresh = np.random.default_rng(9).bit_generator.state
+    changes = (
+        lambda c: replace(c, generators={**c.generators, "noise": fresh}),
+        lambda c: replace(c, generators={**c.generators, "sampling": fresh}),
+        lambda c: replace(c, optimizer={**c.optimizer, "n_updates": 0}),
+    )
+    for number, change in enumerate(changes):
+        path = tmp_path / f"checkpoint {number}"
+        interrupted(path)
+        monkeypatch.setattr(checkpoint, "read_checkpoint", lambda path, change=change: change(original(path)))
+        assert not torch.equal(params(run(path, resume=True)), params(whole))
+        monkeypatch.undo()
+
+
+def test_a_resumed_run_holds_out_the_records_that_it_held_out_before(tmp_path, monkeypatch):
+    """Without a seed the key of the coins is in the checkpoint alone; with another one it is another run."""
+    from fairdp.run import checkpoint
+
+    original, parts = checkpoint.read_checkpoint, []
+    progress = Progress(seconds_between_checkpoints=0.0, checkpoint=tmp_path / "c")
+    note = {"observe_parts": lambda train, held_out: parts.append((train.X, held_out.X)), "observe": killed_at(11)}
+    for resume in (False, True):
+        with pytest.raises(Killed):
+            FairDPClassifier(**{**SETTINGS, "random_state": None}).fit_grouped(
+                people(), progress=replace(progress, resume=resume, **note)
+            )
+        note["observe"] = killed_at(12)
+    for before, after in zip(*parts, strict=True):
+        np.testing.assert_array_equal(before, after)
+    monkeypatch.setattr(checkpoint, "read_checkpoint", lambda path: replace(original(path), run_key=bytes(32)))
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(tmp_path / "c", resume=True, random_state=None)
+
+
+def test_a_finished_run_does_not_continue_as_its_smoothed_twin(tmp_path):
+    """Both train alike, but the twin would count the held-out records a second time."""
+    interrupted(tmp_path / "c", step=20, method="dpsgd")
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(tmp_path / "c", resume=True, method="dpsgd_smooth")
+
+
+def test_another_version_does_not_continue_a_run(tmp_path, monkeypatch):
+    """It may release something else, and what differs would stand without noise."""
+    from fairdp.run import checkpoint
+
+    interrupted(tmp_path / "c")
+    monkeypatch.setattr(checkpoint, "version", lambda name: "another")
+    with pytest.raises(ValueError, match="version of fairdp"):
+        run(tmp_path / "c", resume=True)
+
+
+@pytest.mark.parametrize("method", ["dpsgd_f", "raco_dp", "dp_fermi", "dp_postprocess"])
+def test_what_a_method_remembers_is_continued_too(tmp_path, method):
+    whole = run(method=method)
+    interrupted(tmp_path / "c", method=method)
+    resumed = run(tmp_path / "c", resume=True, method=method)
+    assert torch.equal(params(resumed), params(whole))
+    assert resumed.predictor_ == whole.predictor_
+
+
+def test_a_resumed_run_takes_only_the_steps_that_are_left(tmp_path):
+    """Steps are what was accounted for: 11 before the kill and 9 after it, never more."""
+    path, steps = tmp_path / "c", []
+    interrupted(path, 12)
+    run(path, resume=True, observe=lambda step, n_steps: steps.append((step, n_steps)))
+    assert steps == [(step, 20) for step in range(12, 21)]
+
+
+def test_a_look_that_was_due_is_taken_after_a_kill(tmp_path, monkeypatch):
+    """The bound is met at the first look; killed just before it, the run ends there all the same."""
+    settings = {"require_tau": 0.999, "n_looks": 2, "certify_metrics": ("demographic_parity",)}
+    whole = uninterrupted(**settings)
+    assert whole.certificate_.about["look"] == 1
+    monkeypatch.setattr(Looks, "enough", lambda looks, step: killed_at(10)(step, 20))
+    with pytest.raises(Killed):
+        run(tmp_path / "c", **settings)
+    monkeypatch.undo()
+    resumed = run(tmp_path / "c", resume=True, **settings)
+    assert resumed.certificate_ == whole.certificate_
+    assert torch.equal(params(resumed), params(whole))
+
+
+def test_without_a_seed_the_checkpoint_carries_the_generators(tmp_path):
+    path = tmp_path / "c"
+    interrupted(path, random_state=None)
+    first, again = (params(run(path, resume=True, random_state=None)) for path in copies(path, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(params(run(random_state=None)), params(run(random_state=None)))
+
+
+def test_private_group_sizes_are_counted_once(tmp_path):
+    """A second count would be a second release that nobody paid for."""
+    path = tmp_path / "c"
+    settings = {"group_sizes": "private", "random_state": None}
+    interrupted(path, **settings)
+    sizes = read_checkpoint(path).group_sizes
+    first, again = (run(path, resume=True, **settings) for path in copies(path, 2))
+    assert torch.equal(params(first), params(again))
+    assert first.privacy_.noise_std == again.privacy_.noise_std
+    assert sizes == read_checkpoint(path).group_sizes
+
+
+def copies(path: Path, n: int) -> list[Path]:
+    paths = [path.with_name(f"{path.name}{index}") for index in range(n)]
+    for copy in paths:
+        copy.write_bytes(path.read_bytes())
+    return paths
+
+
+def test_a_checkpoint_is_for_its_owner_and_is_no_pickle(tmp_path):
+    path = tmp_path / "c"
+    interrupted(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["c"]
+    assert path.read_bytes()[8:9] == b"{"
+
+
+def without_a_held_out_record():
+    """The noise on counts may not meet other counts, or their difference would be seen without any."""
+    settings = RunSettings.of(**FairDPClassifier(**SETTINGS).get_params(deep=False))
+    held_out = hold_out(settings, people(), Generators.of(0), None).held_out.X[0]
+    return people().take(np.flatnonzero((held_out != people().X).any(1)))
+
+
+OTHER = GroupedData(people().X + 1e-6, people().y, people().groups, people().group_names)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": OTHER},
+        {"data": GroupedData(people().X, 1 - people().y, people().groups, people().group_names)},
+        {"data": GroupedData(people().X, people().y, 1 - people().groups, people().group_names)},
+        {"data": people().take(np.arange(399))},
+        {"data": without_a_held_out_record()},
+        {"confidence": 0.9},
+        {"require_tau": 0.5},
+        {"target_tau": 0.5},
+        {"predictor": "gibbs"},
+        {"epsilon": 3.0},
+        {"n_steps": 40},
+        {"method": "dpsgd"},
+        {"learning_rate": 0.1},
+        {"clip_norm": 2.0},
+        {"noise_allocation": "average"},
+        {"optimizer": "sgd"},
+        {"hidden": (16,)},
+        {"activation": "tanh"},
+        {"normalize_embedding": True},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_checkpoint_of_another_run_is_refused_in_one_line(tmp_path, changes):
+    path = tmp_path / "c"
+    interrupted(path)
+    with pytest.raises(ValueError, match=r"^the checkpoint belongs to another run: [^\n]*$"):
+        run(path, resume=True, **changes)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "text", "other safetensors"])
+def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, damage):
+    from safetensors.torch import save
+
+    path = tmp_path / "c"
+    interrupted(path)
+    good = path.read_bytes()
+    contents = {"empty": b"", "cut": good[:-50], "text": b"x" * 500, "other safetensors": save({"a": torch.zeros(2)})}
+    path.write_bytes(contents[damage])
+    with pytest.raises(ValueError, match=r"^checkpoint '.*c' cannot be read \([^\n]*start the run anew\.$"):
+        run(path, resume=True)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
+    from fairdp.run import checkpoint
+
+    path = tmp_path / "c"
+    monkeypatch.setattr(checkpoint, "FORMAT", 99)
+    interrupted(path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 5\.$"):
+        run(path, resume=True)

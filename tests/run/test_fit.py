@@ -1,0 +1,257 @@
+"""One fit: who is held out, what is planned from, what is spent, how counts are noised, and how runs resume."""
+
+import functools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from fairdp import FairDPClassifier
+from fairdp.certify.certificate import NotCertified
+from fairdp.data.grouped import GroupedData
+from fairdp.data.splits import split_by_own_coin
+from fairdp.randomness import Generators
+from fairdp.run import certifying
+from fairdp.run import hold_out as holding
+from fairdp.run.certifying import release_certificate
+from fairdp.run.hold_out import hold_out
+from fairdp.run.progress import Progress
+from fairdp.run.settings import RunSettings
+from statistical import assert_plausible
+
+SHORT = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+SETTINGS = {**SHORT, "certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}
+
+
+@functools.cache
+def table(n_samples=600, seed=0, n_kinds=None):
+    """Groups of one third and two thirds; with ``n_kinds`` only so many different records."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, 2)).astype(np.float32)
+    data = GroupedData(X, (X[:, 0] > 0).astype(np.int64), np.arange(n_samples) % 3 % 2, ("m", "f"))
+    return data if n_kinds is None else data.take(rng.integers(n_kinds, size=n_samples))
+
+
+def settings_of(**changes):
+    return RunSettings.of(**FairDPClassifier(**{**SETTINGS, **changes}).get_params(deep=False))
+
+
+def parts_of(data, **changes):
+    parts = hold_out(settings_of(**changes), data, Generators.of(0), None)
+    return parts.train, parts.held_out
+
+
+def fit(data=None, progress=None, **changes):
+    return FairDPClassifier(**{**SETTINGS, **changes}).fit_grouped(data or table(), progress=progress)
+
+
+def multiset(data):
+    return Counter((*row.tolist(), int(y), int(g)) for row, y, g in zip(data.X, data.y, data.groups, strict=True))
+
+
+def without(data, row):
+    return data.take(np.delete(np.arange(data.n_samples), row))
+
+
+class TestHoldOut:
+    @staticmethod
+    def assert_own_side(data, rows):
+        """Each record is in one part; without one of them, the parts are what they were but for that one."""
+        train, held_out = map(multiset, parts_of(data))
+        assert train + held_out == multiset(data)
+        for row in rows:
+            kept = without(data, row)
+            removed = multiset(data) - multiset(kept)
+            kept_train, kept_held_out = map(multiset, parts_of(kept))
+            lost = train - kept_train, held_out - kept_held_out
+            assert lost[0] + lost[1] == removed
+            assert (train - lost[0], held_out - lost[1]) == (kept_train, kept_held_out)
+
+    @pytest.mark.parametrize("n_kinds", [None, 5], ids=["unique", "duplicated"])
+    def test_a_removed_record_moves_no_other(self, n_kinds):
+        self.assert_own_side(table(150, n_kinds=n_kinds), range(0, 150, 10))
+
+    @pytest.mark.parametrize("n_kinds", [None, 5], ids=["unique", "duplicated"])
+    def test_that_check_notices_a_split_by_shuffled_position(self, monkeypatch, n_kinds):
+        def shuffled(data, *, seed, share):
+            rows = np.random.default_rng(seed).permutation(data.n_samples)
+            return data.take(rows[round(share * data.n_samples) :]), data.take(rows[: round(share * data.n_samples)])
+
+        monkeypatch.setattr(holding, "split_by_own_coin", shuffled)
+        with pytest.raises(AssertionError):
+            self.assert_own_side(table(150, n_kinds=n_kinds), range(0, 150, 10))
+
+    @staticmethod
+    def assert_published_key_tells_nothing():
+        """The key of a predictor's coins is in the model folder: as the key of the split it finds other people."""
+        published = bytes.fromhex(fit(predictor="smoothed").predictor_.key)
+        guess = split_by_own_coin(table(), seed=int.from_bytes(published, "little"), share=0.2)
+        assert [*map(multiset, guess)] != [*map(multiset, parts_of(table()))]
+
+    def test_who_is_held_out_does_not_follow_from_the_published_key(self):
+        self.assert_published_key_tells_nothing()
+
+    def test_that_check_notices_one_key_for_both(self, monkeypatch):
+        monkeypatch.setattr(Generators, "key", lambda generators, purpose: bytes(16))
+        with pytest.raises(AssertionError):
+            self.assert_published_key_tells_nothing()
+
+    def test_other_people_s_labels_and_groups_do_not_matter(self):
+        data, first = table(), np.arange(600) < 300
+        changed = GroupedData(
+            data.X, np.where(first, data.y, 1 - data.y), np.where(first, data.groups, 0), data.group_names
+        )
+        sides = [multiset(part) & multiset(data.take(np.flatnonzero(first))) for part in parts_of(data)]
+        assert sides == [multiset(part) & multiset(data.take(np.flatnonzero(first))) for part in parts_of(changed)]
+
+    def test_every_group_and_label_gives_the_same_share(self):
+        """Four binomial tests, each with a false-alarm rate of 1e-6; the smallest cell notices .3 instead of .2."""
+        data, (_, held_out) = table(6000), parts_of(table(6000))
+        for cell in range(4):
+            n_all, n_held_out = (int(np.sum(2 * part.groups + part.y == cell)) for part in (data, held_out))
+            assert_plausible(stats.binomtest(n_held_out, n_all, 0.2).pvalue, f"share of cell {cell}")
+
+    def test_the_plan_follows_expected_sizes_never_realised_ones(self):
+        """Two tables of equal group totals whose coins fall differently."""
+        first, second = (hold_out(settings_of(), table(seed=seed), Generators.of(0), None) for seed in (0, 1))
+        assert first.train.group_sizes.tolist() != second.train.group_sizes.tolist()
+        assert first.sizes == second.sizes == (0.8 * 400, 0.8 * 200)
+        assert first.expected_held_out == second.expected_held_out == pytest.approx((80, 40))
+        assert first.expected_total == pytest.approx(600)
+        models = [fit(table(seed=seed)) for seed in (0, 1)]
+        assert models[0].privacy_ == models[1].privacy_
+        assert models[0].certificate_.expected_sizes == models[1].certificate_.expected_sizes == pytest.approx((80, 40))
+        assert models[0].privacy_.sensitivities == pytest.approx({"m": 0.5 / (0.2 * 320), "f": 0.5 / (0.2 * 160)})
+
+
+class TestPrivacy:
+    def test_certifying_costs_a_record_no_more_than_training(self):
+        spent = fit(noise_allocation="average").privacy_
+        for name, trained in spent.epsilon_by_group.items():
+            assert spent.certify_epsilons[name] <= trained <= 2.0
+        assert spent.certify_epsilons["m"] < 0.8 * spent.certify_epsilons["f"]
+
+    def test_noisy_group_sizes_are_charged_to_certification_records_too(self):
+        model = fit(group_sizes="private")
+        spent = model.privacy_
+        assert spent.counts_epsilon == pytest.approx(0.1)
+        for name, own in spent.certify_epsilons.items():
+            assert own + spent.counts_epsilon <= spent.epsilon_by_group[name] <= 2.0
+        assert model.certificate_["epsilon_by_group"] == spent.certify_epsilons
+
+    def test_beside_training_without_noise_the_budget_is_the_limit(self):
+        spent = fit(method="clean").privacy_
+        assert math.isinf(spent.epsilon)
+        assert spent.certify_epsilons == {"m": 2.0, "f": 2.0}
+
+    def test_removing_a_held_out_record_changes_one_count_by_one_and_no_parameter(self, monkeypatch):
+        """With the same sizes for both neighbours, as the guarantee says."""
+        counted = []
+
+        def spy(counts, **others):
+            counted.append(counts)
+            return release_certificate(counts, **others)
+
+        monkeypatch.setattr(certifying, "release_certificate", spy)
+        monkeypatch.setattr(holding, "noisy_sizes", lambda *_, **__: ((400.0, 200.0), 0.0))
+        data, (_, held_out) = table(), parts_of(table())
+        row = int(np.flatnonzero((held_out.X[7] == data.X).all(1))[0])
+        whole, neighbour = fit(data), fit(without(data, row))
+        assert torch.equal(whole.score_model_.params, neighbour.score_model_.params)
+        assert np.abs(counted[0] - counted[1]).sum() == 1
+
+
+class Killed(Exception):
+    """Stands for whatever ends a process in mid-course."""
+
+
+class TestResume:
+    @staticmethod
+    def run(path, *, kill_at=None, resume=False, **changes):
+        """A run that writes checkpoints; returns the model, or None if killed, and the parts it was told of."""
+        parts = []
+
+        def observe(step, n_steps):
+            if step == kill_at:
+                raise Killed
+
+        progress = Progress(
+            observe=observe,
+            observe_parts=lambda *both: parts.extend(both),
+            checkpoint=path,
+            resume=resume,
+            seconds_between_checkpoints=0.0,
+        )
+        try:
+            return fit(progress=progress, **changes), [multiset(part) for part in parts]
+        except Killed:
+            return None, [multiset(part) for part in parts]
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{}, {"predictor": "smoothed"}, {"group_sizes": "private"}, {"require_tau": 0.01, "n_looks": 2}],
+        ids=str,
+    )
+    def test_a_seeded_run_continues_to_the_same_parameters_and_certificate(self, tmp_path, changes):
+        self.run(tmp_path / "c", kill_at=15, **changes)
+        resumed, _ = self.run(tmp_path / "c", resume=True, **changes)
+        whole = fit(**changes)
+        assert torch.equal(resumed.score_model_.params, whole.score_model_.params)
+        assert (resumed.privacy_, resumed.predictor_) == (whole.privacy_, whole.predictor_)
+        assert resumed.certificate_ == whole.certificate_
+
+    def test_without_a_seed_the_split_stays_the_same(self, tmp_path):
+        _, first = self.run(tmp_path / "c", kill_at=15, random_state=None)
+        model, again = self.run(tmp_path / "c", resume=True, random_state=None)
+        assert first == again
+        assert model.certificate_.certified
+        assert first != self.run(None, kill_at=1, random_state=None)[1]
+
+    def test_held_out_records_are_counted_with_noise_once(self, tmp_path):
+        """A second release of the same counts, with fresh noise, would be one that nobody paid for."""
+        self.run(tmp_path / "c", kill_at=15, random_state=None)
+        (tmp_path / "copy").write_bytes((tmp_path / "c").read_bytes())
+        first, again = (self.run(tmp_path / name, resume=True, random_state=None)[0] for name in ("c", "copy"))
+        assert torch.equal(first.score_model_.params, again.score_model_.params)
+        assert first.certificate_.counts == again.certificate_.counts
+
+
+class TestReasons:
+    @pytest.mark.parametrize(
+        ("changes", "groups", "reason"),
+        [
+            ({"certify_fraction": 0}, 2, "no records were held out for it (certify_fraction=0)"),
+            ({}, 1, "there is only one group, hence no gap to bound"),
+            ({"epsilon": math.inf}, 2, "it is made from noisy counts, and epsilon=inf asks for no noise"),
+        ],
+    )
+    def test_no_certificate_says_why_and_holds_nobody_out(self, changes, groups, reason):
+        data = table()
+        data = data if groups == 2 else GroupedData(data.X, data.y, 0 * data.groups, ("all",))
+        model = fit(data, **changes)
+        assert model.certificate_ == NotCertified(reason)
+        assert (model.n_train_, model.n_certify_) == (600, 0)
+        assert model.privacy_.certify_epsilons == {}
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"confidence": 1.5}, r"^confidence must be in \(0, 1\), got 1\.5\.$"),
+            ({"certify_fraction": 1}, r"^certify_fraction must be in \[0, 1\), got 1\.$"),
+            ({"require_tau": 0.1, "target_tau": 0.1}, r"^target_tau=0\.1 dilutes .*; leave out require_tau\.$"),
+            ({"require_tau": 0}, r"^require_tau must be in \(0, 1\), got 0\.$"),
+            ({"target_tau": 1}, r"^target_tau must be in \(0, 1\), got 1\.$"),
+            ({"n_looks": 3}, r"^n_looks=3 needs require_tau: the bound that ends training\.$"),
+            ({"n_looks": 0}, r"^n_looks must be a whole number of at least 1, got 0\.$"),
+            ({"certify_metrics": "parity"}, r"metrics must name at least one of .*; got 'parity'\.$"),
+            ({"certify_metrics": ("parity",)}, r"metrics must be one of .*; got 'parity'\.$"),
+        ],
+        ids=str,
+    )
+    def test_bad_values_are_refused_in_one_line(self, changes, message):
+        with pytest.raises(ValueError, match=message) as refused:
+            fit(**changes)
+        assert "\n" not in str(refused.value)

@@ -1,0 +1,35 @@
+"""Saved models to forge, and bounds that are computed once."""
+
+import pytest
+
+from fairdp.saved.verify import folder as verification
+from forgeries import TIED, remembered_bound, saved, sum_up, tie
+
+
+@pytest.fixture(autouse=True)
+def bounds_are_computed_once(monkeypatch):
+    monkeypatch.setattr(verification.certificate, "gap_bound", remembered_bound)
+
+
+@pytest.fixture
+def saved_as(tmp_path):
+    """Folder of a saved model of the kind that is asked for; asked again, it is saved anew."""
+    return lambda kind: saved(kind, tmp_path / "model")
+
+
+@pytest.fixture
+def folder(saved_as):
+    return saved_as("deterministic")
+
+
+@pytest.fixture
+def reseal():
+    """Make the hashes of a folder agree again with a file that was changed."""
+
+    def reseal(folder, name):
+        # A changed certificate may be unreadable, and nothing in it names itself.
+        if name in TIED:
+            tie(folder)
+        sum_up(folder)
+
+    return reseal

@@ -1,0 +1,120 @@
+"""Forgers of the privacy record or of what the model says of itself: the rest of the folder gives them away."""
+
+import pytest
+
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, noise_multiplier_for
+from forgeries import failed, forge, mechanism_with, privacy_with, put, recompute
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 100.0])
+@pytest.mark.parametrize("kind", ["no noise", "not private"])
+def test_a_finite_epsilon_without_noise_is_noticed(saved_as, kind, epsilon):
+    folder = saved_as(kind)
+    forge(folder, privacy_with(epsilon=epsilon, epsilon_by_group={"f": epsilon, "m": epsilon}))
+    assert "epsilon" in failed(folder)
+
+
+def test_noise_that_was_accounted_but_not_recorded_in_the_mechanism_is_noticed(saved_as):
+    folder = saved_as("nothing held out")
+    forge(folder, lambda files: files.privacy["mechanisms"]["f"].update(noise_multiplier=0.0))
+    assert "epsilon" in failed(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        mechanism_with(sample_rate=0.02),
+        lambda files: (files.privacy.update(delta=0.01), mechanism_with()(files)),
+        lambda files: files.privacy["epsilon_by_group"].pop("f"),
+    ],
+    ids=["rarer samples than the run says", "larger delta than was asked for", "a group left out"],
+)
+def test_a_lower_epsilon_that_the_rest_of_the_folder_contradicts_is_noticed(saved_as, change):
+    """Without a certificate, whose own epsilon would give it away."""
+    folder = saved_as("nothing held out")
+    forge(folder, change)
+    assert failed(folder)
+
+
+def rarer_samples(files) -> None:
+    """A tenth of the sampling rate everywhere in the privacy record, with the little noise that it would then need."""
+    privacy = files.privacy
+    budget = PrivacyBudget(epsilon=files.model["parameters"]["epsilon"], delta=privacy["delta"])
+    noise = noise_multiplier_for(budget, sample_rate=0.02, n_steps=privacy["n_steps"])
+    privacy["noise_std"] *= noise / privacy["noise_multiplier"]
+    privacy.update(sample_rate=0.02, noise_multiplier=noise)
+    mechanism_with(sample_rate=0.02, noise_multiplier=noise)(files)
+    mechanisms = [SampledGaussian(**mechanism) for mechanism in privacy["mechanisms"].values()]
+    privacy["epsilon_rdp"] = max(epsilon_spent(m, privacy["delta"], accountant="rdp") for m in mechanisms)
+
+
+def test_noise_for_rarer_samples_than_were_asked_for_is_noticed(saved_as):
+    """Consistent in itself and within the budget: at the rate that was asked for it would spend five times as much."""
+    folder = saved_as("nothing held out")
+    forge(folder, rarer_samples)
+    assert failed(folder) == {"plan"}
+
+
+@pytest.mark.parametrize("left", [(), ("f",)])
+def test_an_epsilon_of_certification_that_the_privacy_record_keeps_silent_about_is_noticed(saved_as, left):
+    def change(files):
+        kept = {name: files.privacy["certify_epsilons"][name] for name in left}
+        files.privacy["certify_epsilons"] = kept
+        files.certificate["epsilon_by_group"] = {"f": 50.0, "m": 50.0} | kept
+        recompute(files.certificate)
+
+    folder = saved_as("parity alone")
+    forge(folder, change)
+    assert "groups" in failed(folder)
+
+
+def swapped(record: dict) -> dict:
+    return dict(zip(reversed(record), record.values(), strict=True))
+
+
+def test_a_large_epsilon_of_certification_in_the_place_of_a_small_one_is_noticed(saved_as):
+    """Groups that spend different epsilons in training: the order of the sizes may not decide who spent what."""
+
+    def change(files):
+        files.privacy["planned_sizes"] = dict(reversed(files.privacy["planned_sizes"].items()))
+        files.privacy["certify_epsilons"] = swapped(files.privacy["certify_epsilons"])
+        files.certificate["epsilon_by_group"] = swapped(files.certificate["epsilon_by_group"])
+        recompute(files.certificate)
+
+    folder = saved_as("average noise")
+    forge(folder, change)
+    assert {"plan", "certificate's epsilon"} <= failed(folder)
+
+
+def test_the_order_of_groups_in_a_file_does_not_matter(saved_as):
+    def change(files):
+        for name in ("planned_sizes", "epsilon_by_group", "mechanisms", "sensitivities", "certify_epsilons"):
+            files.privacy[name] = dict(reversed(files.privacy[name].items()))
+
+    folder = saved_as("average noise")
+    forge(folder, change)
+    assert failed(folder) == set()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("method dpsgd_smooth", ("smoothing", "deviation"), 5.0),
+        ("method dpsgd_smooth", ("smoothing", "n_draws"), 1),
+        ("method dpsgd_smooth", ("smoothing", "seed"), 7),
+        ("method fairfm", ("model", "n_active"), 1),
+        ("method fairdp_parity", ("model", "numeric"), [0]),
+        ("method fairdp_parity", ("model", "normalize_inputs"), False),
+        ("method dp_postprocess", ("predictor", "flips"), [[0.0, 0.5], [0.0, 1.0]]),
+    ],
+)
+def test_another_rule_than_the_certified_one_is_noticed(saved_as, kind, path, value):
+    folder = saved_as(kind)
+    forge(folder, lambda files: put(files.model, path, value))
+    assert failed(folder)
+
+
+def test_an_assumption_that_was_dropped_is_noticed(saved_as):
+    folder = saved_as("labels sampled alike")
+    forge(folder, lambda files: files.privacy["public_assumptions"].clear())
+    assert failed(folder) == {"plan"}

@@ -1,0 +1,87 @@
+"""Integer noise: its distribution, its symmetry and where its randomness comes from."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairdp.randomness import discrete_laplace
+from statistical import FALSE_ALARM, assert_plausible
+
+N_DRAWS = 20_000
+
+
+def draws_of(epsilon: float, seed: int = 0, n_draws: int = N_DRAWS) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.array([discrete_laplace(epsilon, lambda below: int(rng.integers(below))) for _ in range(n_draws)])
+
+
+def probability(x: np.ndarray, epsilon: float) -> np.ndarray:
+    """(1 − a) / (1 + a) · a^|x| with a = exp(−ε)."""
+    a = np.exp(-epsilon)
+    return (1 - a) / (1 + a) * a ** np.abs(x)
+
+
+def fit_to(draws: np.ndarray, epsilon: float) -> float:
+    """p-value of Pearson's chi-square over the values expected at least ten times, the tails pooled."""
+    reach = 0
+    while len(draws) * probability(np.array(reach + 1), epsilon) >= 10:
+        reach += 1
+    values = np.arange(-reach, reach + 1)
+    observed = [np.sum(draws < -reach), *(np.sum(draws == x) for x in values), np.sum(draws > reach)]
+    inner = probability(values, epsilon)
+    expected = len(draws) * np.array([(1 - inner.sum()) / 2, *inner, (1 - inner.sum()) / 2])
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_draws_follow_the_discrete_laplace_law(epsilon):
+    # False-alarm rate 1e-6; notices an epsilon that is 10 % off, see the twin.
+    assert_plausible(fit_to(draws_of(epsilon), epsilon), f"chi-square at epsilon {epsilon}")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_that_check_notices_a_wrong_epsilon(epsilon):
+    assert fit_to(draws_of(0.9 * epsilon), epsilon) < FALSE_ALARM
+    assert fit_to(draws_of(1.1 * epsilon), epsilon) < FALSE_ALARM
+
+
+def test_that_check_notices_rounded_continuous_noise():
+    rounded = np.round(np.random.default_rng(0).laplace(scale=1.0, size=N_DRAWS)).astype(int)
+    assert fit_to(rounded, 1.0) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_both_signs_are_equally_likely_and_zero_is_not_counted_twice(epsilon):
+    draws = draws_of(epsilon, seed=1)
+    positive, zero = int(np.sum(draws > 0)), int(np.sum(draws == 0))
+    assert_plausible(stats.binomtest(positive, len(draws) - zero, 0.5).pvalue, "share of positive values")
+    # A sampler that keeps "minus zero" returns zero too often: it would fail here.
+    assert_plausible(stats.binomtest(zero, len(draws), float(probability(np.array(0), epsilon))).pvalue, "zeros")
+
+
+def test_only_the_given_source_of_randomness_is_used():
+    """The answers of ``rand_below`` decide everything: the same answers give the same noise."""
+    rng, answers = np.random.default_rng(0), []
+
+    def record(below):
+        assert type(below) is int
+        answers.append((below, int(rng.integers(below))))
+        return answers[-1][1]
+
+    noise = [discrete_laplace(0.5, record) for _ in range(200)]
+    pending = iter(answers)
+
+    def replay(below):
+        asked, answer = next(pending)
+        assert below == asked
+        return answer
+
+    assert [discrete_laplace(0.5, replay) for _ in range(200)] == noise
+    assert next(pending, None) is None
+    assert len(set(noise)) > 5
+
+
+def test_a_small_epsilon_gives_noise_of_its_scale():
+    # |X| is nearly exponential with mean 1 / ε, so the sum of 400 is nearly Gamma(400): false-alarm rate 1e-6.
+    total = np.abs(draws_of(0.001, n_draws=400)).sum() * 0.001
+    assert_plausible(2 * min(stats.gamma.cdf(total, 400), stats.gamma.sf(total, 400)), "mean magnitude")

@@ -1,0 +1,351 @@
+"""Fit a fixed list of small cases through fairdp's public names alone, and write every figure that came out, as JSON.
+
+Two versions of the package give the same figures, bit for bit, if nothing but the place of its code has changed; see
+`compare_versions.py`. Nothing below ``fairdp.`` is imported, so that modules may move.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import fairdp
+
+Figures = dict[str, Any]
+Case = Callable[[], Figures]
+
+SEED = 0
+N_TEST = 300
+# Enough to train on, and little enough for a minute or two in all.
+SMALL: dict[str, Any] = {"epsilon": 2.0, "n_steps": 30, "sample_rate": 0.1, "n_draws": 10, "random_state": SEED}
+REGIONS = ("east", "north", "west")
+JOBS = ("clerk", "nurse", "smith", "teacher")
+SCHEMA = {
+    "label": "approved",
+    "positive": "yes",
+    "negative": "no",
+    "sensitive": [{"name": "region", "groups": list(REGIONS)}],
+    "columns": [
+        {"name": "age", "type": "numeric", "low": 18, "high": 90},
+        {"name": "income", "type": "numeric", "low": 0, "high": 200},
+        {"name": "debt", "type": "numeric", "low": 0, "high": 100},
+        {"name": "job", "type": "categorical", "categories": list(JOBS)},
+    ],
+}
+N_COLUMNS = 3 + len(JOBS)
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Records with the names of their groups; the last ones are for testing."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    groups: NDArray[np.str_]
+
+    @property
+    def train(self) -> "Records":
+        """All but the last records."""
+        return Records(self.X[:-N_TEST], self.y[:-N_TEST], self.groups[:-N_TEST])
+
+    @property
+    def test(self) -> "Records":
+        """The last records."""
+        return Records(self.X[-N_TEST:], self.y[-N_TEST:], self.groups[-N_TEST:])
+
+
+def population() -> Records:
+    """The built-in population with two groups."""
+    data = fairdp.synthetic_population(n_groups=2, n_features=6).sample(1500 + N_TEST, np.random.default_rng(SEED))
+    return Records(data.X, data.y, np.array(data.group_names)[data.groups])
+
+
+def people() -> pd.DataFrame:
+    """A table of people from three regions, half of them from the first; income and region decide."""
+    rng = np.random.default_rng(SEED)
+    n_rows = 1500 + N_TEST
+    region = rng.choice(3, n_rows, p=(0.5, 0.3, 0.2))
+    income = rng.gamma(4.0, 12.0, n_rows).clip(0, 200).round(1)
+    score = income - 6 * region + rng.normal(0, 8, n_rows)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n_rows),
+            "income": income,
+            "debt": rng.exponential(20.0, n_rows).clip(0, 100).round(2),
+            "job": rng.choice(JOBS, n_rows),
+            "region": np.array(REGIONS)[region],
+            "approved": np.where(score > 40, "yes", "no"),
+        }
+    )
+
+
+def table() -> Records:
+    """The table of people as numbers: three scaled columns, and one for each job."""
+    frame = people()
+    numbers = (frame[["age", "income", "debt"]].to_numpy() - (54, 48, 20)) / (36, 24, 20)
+    jobs = frame["job"].to_numpy()[:, None] == np.array(JOBS)
+    y = (frame["approved"] == "yes").to_numpy().astype(np.int64)
+    return Records(np.hstack([numbers, jobs]).astype(np.float32), y, frame["region"].to_numpy(dtype=str))
+
+
+def images() -> Records:
+    """Grey noise, the upper half brighter or darker by the label; two groups of unequal contrast."""
+    rng = np.random.default_rng(SEED)
+    n_images = 600 + N_TEST
+    groups, y = rng.choice(2, n_images, p=(0.6, 0.4)), rng.integers(0, 2, n_images)
+    X = rng.normal(size=(n_images, 1, 8, 8))
+    X[:, :, :4] += ((2 * y - 1) * (1.0 - 0.4 * groups))[:, None, None, None]
+    return Records(X.astype(np.float32), y, np.array(["dark", "light"])[groups])
+
+
+@cache
+def records_of(name: str) -> Records:
+    """The records of one of the functions above, made once."""
+    return {"population": population, "table": table, "images": images}[name]()
+
+
+def with_dropout() -> nn.Module:
+    """Layers that toss coins in training."""
+    return nn.Sequential(nn.Linear(N_COLUMNS, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 8), nn.Tanh())
+
+
+class Residual(nn.Module):
+    """A forward of its own, which nothing is known of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(N_COLUMNS, N_COLUMNS), nn.Linear(N_COLUMNS, 8)
+
+    def forward(self, records: Tensor) -> Tensor:
+        """Embeddings of records."""
+        return torch.tanh(self.outer(records + torch.sin(self.inner(records))))
+
+
+def normalised() -> nn.Module:
+    """Known layers that are not a plain stack."""
+    return nn.Sequential(nn.Linear(N_COLUMNS, 12), nn.LayerNorm(12), nn.GELU(), nn.Linear(12, 6))
+
+
+def convolutions() -> nn.Module:
+    """Convolutions over images, one of them in blocks of channels."""
+    first = (nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(*first, nn.Conv2d(4, 8, 3, groups=2), nn.Tanh(), nn.Flatten(), nn.Linear(32, 8))
+
+
+def frozen() -> nn.Module:
+    """Random features that are not trained: only the head is."""
+    return nn.Sequential(nn.Linear(N_COLUMNS, 24), nn.Tanh()).requires_grad_(False)
+
+
+def fitted(data: str, *, weighted: bool = False, **parameters: Any) -> fairdp.FairDPClassifier:
+    """An estimator with these parameters, fitted to the training records."""
+    train = records_of(data).train
+    weights = {"sample_weight": np.random.default_rng(SEED).uniform(0, 2, len(train.y))} if weighted else {}
+    estimator = fairdp.FairDPClassifier(**{**SMALL, **parameters})
+    return estimator.fit(train.X, train.y, sensitive_features=train.groups, **weights)
+
+
+def figures_of(model: fairdp.FairDPClassifier, data: str) -> Figures:
+    """Everything about a fitted model that must not change, with its decisions about the test records."""
+    test = records_of(data).test
+    decisions = model.predict(test.X, sensitive_features=test.groups)
+    return {
+        **parameters_of(model),
+        **promises_of(model.privacy_.to_dict(), model.certificate_.to_dict()),
+        "predictor": model.predictor_.to_dict(),
+        "decisions": digest(decisions.astype(np.int64)),
+        "positive_decisions": int(decisions.sum()),
+        "scores": digest(model.decision_function(test.X)),
+    }
+
+
+def parameters_of(model: fairdp.FairDPClassifier) -> Figures:
+    """A digest of all parameters, and a few of them to see how far apart two versions are."""
+    params = model.score_model_.params.numpy().astype(np.float32)
+    return {"params": digest(params), "n_params": len(params), "head": params[-4:].tolist()}
+
+
+def promises_of(privacy: Figures, certificate: Figures) -> Figures:
+    """What was spent and what is certified."""
+    spent = {name: privacy[name] for name in ("epsilon", "epsilon_by_group", "epsilon_rdp", "noise_std")}
+    if not certificate["certified"]:
+        return {**spent, "counts": None, "tau": None}
+    tau = {metric: certificate[metric]["tau"] for metric in certificate["metrics"]}
+    return {**spent, "counts": certificate["counts"], "tau": tau}
+
+
+def digest(values: NDArray[Any]) -> str:
+    """SHA-256 of the bytes of an array."""
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def fit(data: str, parameters: dict[str, Any]) -> Figures:
+    """Figures of a plain fit."""
+    return figures_of(fitted(data, **parameters), data)
+
+
+def own_loop(method: str) -> Figures:
+    """Figures of a module that torch's SGD trained with private gradients."""
+    train = records_of("table").train
+    module = nn.Sequential(nn.Linear(N_COLUMNS, 8), nn.Tanh())
+    private = fairdp.make_private_fair(module, (train.X, train.y, train.groups), **SMALL, method=method)
+    optimizer = torch.optim.SGD(private.parameters(), lr=0.5)
+    for _ in range(private.n_steps):
+        private.backward()
+        optimizer.step()
+    return figures_of(private.finish(), "table")
+
+
+def tuned() -> Figures:
+    """Figures of the best of a few trials, and which it was."""
+    train = records_of("population").train
+    names, codes = np.unique(train.groups, return_inverse=True)
+    data = fairdp.GroupedData(train.X, train.y, codes.astype(np.int64), tuple(names.tolist()))
+    estimator = fairdp.FairDPClassifier(**{**SMALL, "n_steps": 20, "method": "dpsgd"})
+    grid: dict[str, list[Any]] = {"learning_rate": [0.01, 0.1], "hidden": [(8,), (16,)]}
+    best = fairdp.tune(estimator, grid, data, max_gap=0.5, expected_trials=4)
+    return {**figures_of(best, "population"), "chosen": {name: getattr(best, name) for name in grid}}
+
+
+def saved() -> Figures:
+    """Figures of a model that was written to a folder and read again."""
+    with tempfile.TemporaryDirectory() as folder:
+        fitted("table", method="fairdp_parity").save(Path(folder) / "model")
+        return figures_of(fairdp.FairDPClassifier.load(Path(folder) / "model"), "table")
+
+
+def evaluated() -> Figures:
+    """Metrics with their intervals, and the score that searches go by."""
+    test, model = records_of("table").test, fitted("table", method="dpsgd", model="logistic")
+    found = model.evaluate(test.X, test.y, sensitive_features=test.groups)
+    decisions = model.predict(test.X)
+    score = fairdp.accuracy_within_gap(test.y, decisions, sensitive_features=test.groups, max_gap=0.2)
+    return {"intervals": found.intervals.T.to_dict("list"), "accuracy_within_gap": score}
+
+
+def command(*, with_schema: bool) -> Figures:
+    """Figures that `fairdp fit` prints about a table, and those of the model that it saves."""
+    with tempfile.TemporaryDirectory() as folder:
+        people().to_csv(Path(folder) / "people.csv", index=False)
+        (Path(folder) / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
+        source = ["--schema", "schema.json"] if with_schema else ["--label", "approved", "--sensitive", "region"]
+        options = ["--n-steps", "40", "--seed", str(SEED), "--json", "--out", "model"]
+        call = [sys.executable, "-m", "fairdp", "fit", "people.csv", *source, *options]
+        done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()}")
+        report = json.loads(done.stdout)
+        model = fairdp.FairDPClassifier.load(Path(folder) / "model")
+        sizes = {name: report[name] for name in ("n_train", "n_certify", "n_test")}
+        promises = promises_of(report["privacy"], report["certificate"])
+        return {**parameters_of(model), **promises, **sizes, "metrics": report["metrics"]}
+
+
+IMAGE_METHODS = ("clean", "dpsgd", "dpsgd_f", "fairsmooth", "dp_is_sgd", "dpsgd_smooth", "fairdp")
+TARGET_METHODS = ("fairdp_parity", "raco_dp", "dp_postprocess")
+# That raco_dp refuses a positive rate is a figure too.
+TARGETS: tuple[dict[str, Any], ...] = (
+    {"parity": "equal_opportunity"},
+    {"parity": "equalized_odds"},
+    {"min_ratio": 0.8},
+    {"positive_rate": 0.3},
+)
+ON_IMAGES: dict[str, Any] = {"model": "auto", "learning_rate": (0.02, 0.01)}
+IN_PARTS = ("dpsgd_f", "raco_dp", "fairdp_parity", "dp_fermi", "fairdp")
+
+# Each with the records it is fitted to, where these are not the table.
+OPTIONS: tuple[dict[str, Any], ...] = (
+    *({"method": method, **target} for method in TARGET_METHODS for target in TARGETS),
+    *({"method": method, "max_physical_batch_size": 16} for method in IN_PARTS),
+    {"method": "fairdp", "max_physical_batch_size": 16, "data": "images", **ON_IMAGES},
+    {"method": "fairdp", "noise_allocation": "average"},
+    {"method": "fairdp", "group_sizes": "private"},
+    {"method": "dpsgd", "group_sizes": "private"},
+    {"method": "dpsgd", "n_looks": 3, "require_tau": 0.05},
+    {"method": "fairdp", "n_looks": 3, "require_tau": 0.9},
+    {"method": "dpsgd", "target_tau": 0.1},
+    {"method": "fairdp", "predictor": "gibbs"},
+    {"method": "fairdp", "predictor": "smoothed", "smoothing": 0.5},
+    {"method": "dpsgd", "optimizer": "adam_then_sgd"},
+    {"method": "dpsgd", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1},
+    {"method": "dpsgd", "schedule": "inverse_sqrt"},
+    {"method": "fairdp", "schedule": "inverse_sqrt", "optimizer": "adam_then_sgd"},
+    {"method": "dp_is_sgd", "grouping": "attribute_and_label"},
+    {"method": "dpsgd", "epsilon": float("inf")},
+    *({"method": method, "sample_rate": None, "n_steps": None} for method in ("dpsgd", "fairdp_parity")),
+    {"method": "fairdp", "hidden": (12, 8), "activation": "tanh", "normalize_embedding": True},
+    *({"method": method, "weighted": True, "max_sample_weight": 2.0} for method in ("dpsgd", "fairdp_parity")),
+    *({"method": method, "module": with_dropout} for method in ("dpsgd", "fairdp")),
+    *({"method": method, "module": Residual} for method in ("dpsgd", "fairdp_parity")),
+    {"method": "fairdp", "module": normalised},
+    {"method": "dpsgd", "module": convolutions, "data": "images"},
+    {"method": "fairdp_parity", "module": convolutions, "data": "images"},
+    *({"method": method, "module": frozen} for method in ("dpsgd", "raco_dp")),
+)
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+    """All cases by name: every method on two kinds of records, images, options, and other ways to a model."""
+    for method in fairdp.METHODS:
+        for data in ("population", "table"):
+            yield f"{data} method={method}", partial(fit, data, {"method": method})
+    for method in IMAGE_METHODS:
+        yield f"images method={method}", partial(fit, "images", {"method": method, **ON_IMAGES})
+    for option in OPTIONS:
+        parameters = {name: value for name, value in option.items() if name != "data"}
+        data = option.get("data", "table")
+        yield f"{data} {named(parameters)}", partial(fit, data, parameters)
+    for method in ("dpsgd", "fairdp_parity"):
+        yield f"own loop method={method}", partial(own_loop, method)
+    yield from (("tune", tuned), ("save and load", saved), ("evaluate", evaluated))
+    yield "command with schema", partial(command, with_schema=True)
+    yield "command without schema", partial(command, with_schema=False)
+
+
+def named(parameters: dict[str, Any]) -> str:
+    """Parameters as a name, modules by theirs."""
+    return " ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in parameters.items())
+
+
+def run(case: Case) -> Figures:
+    """The figures of a case, or the error that it ended with."""
+    # So that a case alone gives what it gives after others.
+    torch.manual_seed(SEED)
+    try:
+        return case()
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    """Run all cases, or those whose name matches, and write their figures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", metavar="PATTERN", default="", help="regular expression that names must hold")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="where to write; standard output if left out")
+    arguments = parser.parse_args()
+    chosen = {name: case for name, case in cases() if re.search(arguments.only, name)}
+    if not chosen:
+        parser.error(f"no case matches {arguments.only!r}")
+    found = json.dumps({name: run(case) for name, case in chosen.items()}, indent=1) + "\n"
+    if arguments.out is None:
+        sys.stdout.write(found)
+    else:
+        arguments.out.write_text(found, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
