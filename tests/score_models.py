@@ -112,7 +112,8 @@ def naive_gradients(model: ScoreModel, X: Tensor, y: Tensor) -> Tensor:
 
 def norms_and_sum(route: Backprop, model: ScoreModel, X: Tensor, y: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """What the terms of a route say: every record's squared norm, and the weighted sum."""
-    terms = route(X, lambda scores: torch.sigmoid(scores) - y, None)
+    passed = route.forward(X)
+    terms = passed.backward(torch.sigmoid(passed.scores) - y)
     norms = torch.stack([term.squared_norms() for term in terms]).sum(0)
     total = torch.zeros_like(model.params)
     with torch.inference_mode():

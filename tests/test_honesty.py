@@ -20,6 +20,7 @@ from fairdp.run import certifying, hold_out
 from fairdp.run import plan as planning
 from fairdp.run.progress import Progress
 from fairdp.training import clipping
+from step_cases import clipped_sum
 
 SETTINGS = {"method": "fairdp", "epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1}
 
@@ -171,8 +172,9 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
     from fairdp.config.training import LARGEST_PHYSICAL_BATCH, TrainConfig
     from fairdp.methods import METHODS
     from fairdp.networks.extractors import logistic
-    from fairdp.training.loop import Trainer, TrainingState
-    from fairdp.training.update import FlatOptimizer
+    from fairdp.training.loop import Trainer
+    from fairdp.training.optimizer import FlatOptimizer
+    from fairdp.training.state import TrainingState
 
     X = (value * np.random.default_rng(2).uniform(0.7, 1.3, (n, 3))).astype(np.float32)
     data = GroupedData(X, np.ones(n, np.int64), np.zeros(n, np.int64), ("all",))
@@ -181,10 +183,10 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
     plan = make_plan(METHODS["dpsgd"].recipe(config, (float(n),)), PrivacyBudget(epsilon=1.0, delta=1e-8), n_steps=1)
     rngs = (np.random.default_rng(0), np.random.default_rng(1))
     trainer = Trainer(TrainingState(ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), *rngs), data, plan, config)
-    whole = trainer.clipped_sum(torch.arange(n), 1).total
+    whole = clipped_sum(trainer, torch.arange(n)).total
     rests = (torch.arange(n - 1), torch.arange(1, n))
     return (
-        max(float((whole - trainer.clipped_sum(rest, 1).total).norm()) for rest in rests) / plan.recipe.sensitivities[0]
+        max(float((whole - clipped_sum(trainer, rest).total).norm()) for rest in rests) / plan.recipe.sensitivities[0]
     )
 
 

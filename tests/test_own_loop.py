@@ -101,11 +101,11 @@ def test_the_gradient_has_the_noise_that_is_accounted_for():
 def test_a_run_that_ends_early_deploys_the_average_and_states_the_whole_plan():
     X = people()[0]
     private = trained(n_steps=12, method="fairdp_parity")
-    average = private._trainer.state.memory["average"].clone()
+    average = private._trainer.state.average.clone()
     model = private.finish()
     # The update after the last release is the caller's, and is averaged too.
     assert not torch.equal(model.score_model_.params, average)
-    torch.testing.assert_close(model.score_model_.params, private._trainer.state.memory["average"])
+    torch.testing.assert_close(model.score_model_.params, private._trainer.state.average)
     assert model.privacy_.n_steps == 20
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -186,7 +186,7 @@ def test_an_error_never_makes_a_release_free():
 
 def test_a_release_that_fails_half_way_is_counted(monkeypatch):
     private = make_private_fair(network(), people(), **SETTINGS)
-    monkeypatch.setattr(private._trainer, "release", lambda: 1 / 0)
+    monkeypatch.setattr(private._trainer.sums, "clipped_gradients", lambda *_: 1 / 0)
     for _ in range(20):
         with pytest.raises(ZeroDivisionError):
             private.backward()

@@ -15,8 +15,10 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
+from step_cases import clipped_sum
 
 ROUNDING = 1 + 1e-5
 CONFIG = TrainConfig(sample_rate=0.5, n_steps=3, clip_norm=0.1, learning_rates=(0.05,), n_members=1)
@@ -36,7 +38,7 @@ def released(data: GroupedData, kept: list[int], method: str = "dpsgd"):
     model = ScoreModel(mlp(3, (4,)), (3,))
     plan = make_plan(METHODS[method].recipe(CONFIG, (6.0, 6.0)), PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=3)
     state = TrainingState(model, FlatOptimizer("sgd", 0.0), np.random.default_rng(0), np.random.default_rng(1))
-    bounded = Trainer(state, data, plan, CONFIG).clipped_sum(torch.tensor(kept), 1)
+    bounded = clipped_sum(Trainer(state, data, plan, CONFIG), torch.tensor(kept))
     return bounded.total, np.broadcast_to(bounded.sensitivities, 2)
 
 

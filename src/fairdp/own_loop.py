@@ -22,8 +22,9 @@ from fairdp.run.fit import PreparedRun, finish_run, prepare_run
 from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.run.training import check_unchanged
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
 
@@ -100,18 +101,16 @@ class PrivateLoop:
         """One private step: sample every group, clip, add noise, and set ``.grad`` of all parameters."""
         self._check_open()
         self._check_parameters()
-        self._end_step()
-        self._trainer.check_budget()
-        # Counted before it is made: whatever goes wrong from here on, something may have been seen.
-        self._pending = True
+        self._settle()
         noisy = self._trainer.release()
+        self._pending = True
         for (_, own), place in zip(self._named(), self._places(), strict=True):
             own.grad = noisy[place].view_as(own).clone()
 
     @property
     def epsilon_spent(self) -> float:
         """ε so far for a record that is trained on, noisy counts included; those held out are counted in `finish`."""
-        taken, delta = self._trainer.state.step + self._pending, self._prepared.plan.budget.delta
+        taken, delta = self._trainer.state.step, self._prepared.plan.budget.delta
         mechanisms = {own for own in self._prepared.plan.mechanisms if isinstance(own, SampledGaussian)}
         if not taken:
             return max(own.counts_epsilon for own in mechanisms)
@@ -126,10 +125,10 @@ class PrivateLoop:
         """
         self._check_open()
         self._check_parameters()
-        self._end_step()
+        self._settle()
         state = self._trainer.state
         if state.step < self.n_steps:
-            self._trainer.deploy()
+            state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
         estimator = self._estimator.adopt(finish_run(self._prepared, {}, started=self._started))
@@ -162,10 +161,10 @@ class PrivateLoop:
             if not torch.isfinite(own).all():
                 raise ValueError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
 
-    def _end_step(self) -> None:
-        """The update that the caller has made since: bound the head, and average."""
+    def _settle(self) -> None:
+        """What follows the update that the caller has made since the last release: bound the head, and average."""
         if self._pending:
-            self._trainer.end_step()
+            self._trainer.settle()
             self._pending = False
 
     def _check_open(self) -> None:

@@ -37,7 +37,7 @@ def test_the_adversary_finds_what_decisions_tell_of_the_group():
     seen = Seen(torch.tensor([20.0, 20.0, -20.0, -20.0]), torch.zeros(4), groups)
     memory = companion.start()
     for _ in range(2000):
-        companion.follow(companion.further(seen, memory).mean(0), memory)
+        companion.learn(companion.contributions(seen, memory).mean(0), memory)
     assert torch.allclose(memory["W"], torch.tensor([[0.0, 2**0.5], [2**0.5, 0.0]]), atol=1e-2)
 
 

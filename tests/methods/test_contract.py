@@ -10,15 +10,18 @@ from torch import nn
 
 from fairdp.accounting.mechanisms import PrivacyBudget, epsilon_spent, joint_multiplier
 from fairdp.accounting.plan import make_plan
+from fairdp.accounting.recipe import Statistics
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.training.companion import Companion
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 from statistical import assert_normal
+from step_cases import clipped_sum, statistics_sum
 
 BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5)
 CONFIG = TrainConfig(
@@ -77,15 +80,15 @@ def largest_move(trainer: Trainer, batch: list[int]) -> float:
         chosen = torch.tensor(members, dtype=torch.long)
         statistics = torch.zeros(0)
         if trainer.plan.statistics_std:
-            statistics = trainer.bounded_statistics(chosen)[0].total / trainer.plan.statistics_std
+            statistics = statistics_sum(trainer, chosen).total / trainer.plan.statistics_std
         scale = trainer.plan.noise_std * float(trainer.sums.clip_factors(trainer.state.memory).max())
-        return statistics.numpy(), trainer.clipped_sum(chosen, 1).total.numpy() / scale
+        return statistics.numpy(), clipped_sum(trainer, chosen).total.numpy() / scale
 
     whole, moves = released(batch), []
     for position, record in enumerate(batch):
         without = released(batch[:position] + batch[position + 1 :])
         joint = np.concatenate([a - b for a, b in zip(whole, without, strict=True)])
-        group = int(trainer.sums.groups[record])
+        group = int(trainer.records.groups[record])
         moves.append(np.linalg.norm(joint) * trainer.plan.noise_multipliers[group])
     return max(moves)
 
@@ -136,10 +139,11 @@ class Coupled(Companion):
 class Loud(Companion):
     """Statistics that a record moves by more than one."""
 
-    share: float = 0.5
-    n_statistics: int = 3
+    @property
+    def beside(self) -> Statistics:
+        return Statistics(of="scores", size=3, share=0.5, what="loud")
 
-    def statistics(self, seen, memory):
+    def contributions(self, seen, memory):
         return 100.0 * torch.nn.functional.one_hot(seen.groups, 3).float()
 
 
@@ -167,10 +171,6 @@ class Spy:
     def learn(self, noisy, memory) -> None:
         self.told.append(noisy)
         self.companion.learn(noisy, memory)
-
-    def follow(self, noisy, memory) -> None:
-        self.told.append(noisy)
-        self.companion.follow(noisy, memory)
 
 
 @pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi", "fairdp_parity"])
@@ -206,12 +206,12 @@ def test_an_empty_batch_is_a_step_of_noise(name):
 def test_a_record_that_is_not_finite_contributes_nothing(name):
     trainer = trainer_of(METHODS[name].recipe)
     trainer.step()
-    trainer.sums.X[7] = float("nan")
+    trainer.records.X[7] = float("nan")
     clean, damaged = ([0, 1, 2], [0, 1, 2, 7])
-    with_it, without = (trainer.clipped_sum(torch.tensor(batch), 1).total for batch in (damaged, clean))
+    with_it, without = (clipped_sum(trainer, torch.tensor(batch)).total for batch in (damaged, clean))
     assert torch.allclose(with_it, without, atol=1e-6)
     if trainer.plan.statistics_std:
-        sums = (trainer.bounded_statistics(torch.tensor(batch))[0].total for batch in (damaged, clean))
+        sums = (statistics_sum(trainer, torch.tensor(batch)).total for batch in (damaged, clean))
         assert torch.equal(*sums)
 
 
@@ -262,7 +262,7 @@ def test_noise_follows_the_largest_clip_norm_over_all_groups():
     """Whoever is in the batch: over those in it, the noise itself would tell who is there."""
     trainer = trainer_of(METHODS["dpsgd_f"].recipe)
     trainer.state.memory["factors"] = torch.tensor([1.0, 4.0, 2.0])
-    only_first = torch.from_numpy(np.flatnonzero(trainer.sums.groups.numpy() == 0))[:5]
-    assert trainer.clipped_sum(only_first, 1).sensitivities.max() == pytest.approx(
+    only_first = torch.from_numpy(np.flatnonzero(trainer.records.groups.numpy() == 0))[:5]
+    assert clipped_sum(trainer, only_first).sensitivities.max() == pytest.approx(
         4.0 * trainer.plan.recipe.sensitivities[1]
     )

@@ -36,7 +36,7 @@ def test_rates_follow_from_the_released_sums():
 @pytest.mark.parametrize("parity", LABELLED)
 def test_sizes_of_cells_with_a_label_are_counted_beside(parity):
     control = control_of(parity)
-    rows = control.statistics(
+    rows = control.contributions(
         Seen(torch.tensor([1.0, -1.0, 1.0]), torch.tensor([1.0, 1.0, 0.0]), torch.tensor([0, 1, 1])), control.start()
     )
     assert rows.norm(dim=1).tolist() == pytest.approx([1.0, 1.0, 1.0])

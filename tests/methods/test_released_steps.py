@@ -16,9 +16,11 @@ from fairdp.methods import METHODS
 from fairdp.networks.backprop import HeadOnly
 from fairdp.networks.extractors import logistic, mlp
 from fairdp.networks.models import ScoreModel
+from fairdp.networks.terms import Passed
 from fairdp.training import loop
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 CONFIG = TrainConfig(
     sample_rate=0.3, n_steps=30, clip_norm=0.5, learning_rates=(7.0,), optimizer="sgd", momentum=0.5, max_gap=0.01
@@ -105,10 +107,12 @@ def test_parts_of_a_batch_and_looks_now_and_then_change_nothing_of_it(monkeypatc
 
 
 def test_that_check_notices_gradients_that_couple_records(monkeypatch):
-    honest = HeadOnly.__call__
+    honest = HeadOnly.forward
 
-    def coupled(self, X, score_gradient, members):
-        return honest(self, X, lambda scores: score_gradient(scores) + 2 * scores.mean(), members)
+    def coupled(self, X):
+        passed = honest(self, X)
+        mean = 2 * passed.scores.mean()
+        return Passed(passed.scores, lambda gradients, members=None: passed.backward(gradients + mean, members))
 
-    monkeypatch.setattr(HeadOnly, "__call__", coupled)
+    monkeypatch.setattr(HeadOnly, "forward", coupled)
     assert largest_move(CONFIG, "inputs bent once", monkeypatch) > 1.2

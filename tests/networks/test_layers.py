@@ -11,7 +11,7 @@ from score_models import build, records
 def _types(name: str) -> set[type]:
     model = build(name)
     X, _ = records(model)
-    return {type(term) for term in backprop_of(model)(X, torch.ones_like, None)[1:]}
+    return {type(term) for term in backprop_of(model).forward(X).backward(torch.ones(len(X)))[1:]}
 
 
 @pytest.mark.parametrize(

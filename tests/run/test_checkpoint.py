@@ -258,5 +258,5 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
     interrupted(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"has format 99, this version reads 5\.$"):
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 6\.$"):
         run(path, resume=True)

@@ -15,9 +15,11 @@ from fairdp.networks.backprop import Backprop, backprop_of
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import HeadTerm, WrittenTerm
 from fairdp.training.clipping import MARGIN, clip_and_add
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 from score_models import build
+from step_cases import clipped_sum as sum_of_step
 
 CLIP = 0.7
 ROUNDING = 1 + 1e-5  # of a single-precision sum over a dozen records whose weights differ by a factor of five
@@ -38,7 +40,8 @@ def clipped_sum(model, X, y, weights, *, clip_norm=CLIP, members=None, n_members
     """The released sum of a batch, with the heads of all members side by side."""
     total = torch.zeros(model.n_extractor_params + n_members * (model.width + 1))
     if len(X):
-        terms = route_of(model)(X, lambda scores: torch.sigmoid(scores) - y, members)
+        passed = route_of(model).forward(X)
+        terms = passed.backward(torch.sigmoid(passed.scores) - y, members)
         clip_and_add(terms, weights, clip_norm=clip_norm, total=total)
     return total
 
@@ -163,21 +166,21 @@ def _trainer(max_physical_batch_size: int, n_records: int = 40) -> Trainer:
 @pytest.mark.parametrize("size", [1, 7, 39])
 def test_physical_batches_do_not_change_the_sum(size, n_members):
     batch = torch.arange(40)
-    whole = _trainer(4096).clipped_sum(batch, n_members).total
-    torch.testing.assert_close(_trainer(size).clipped_sum(batch, n_members).total, whole, rtol=1e-5, atol=1e-6)
+    whole = sum_of_step(_trainer(4096), batch, n_members).total
+    torch.testing.assert_close(sum_of_step(_trainer(size), batch, n_members).total, whole, rtol=1e-5, atol=1e-6)
 
 
 def test_the_normaliser_never_reads_the_batch():
     """A batch twice as long has a sum twice as large; dividing by its size would leave it as it was."""
     trainer = _trainer(4096)
     batch = torch.arange(10)
-    once = trainer.clipped_sum(batch, 1)
-    twice = trainer.clipped_sum(batch.repeat(2), 1)
+    once = sum_of_step(trainer, batch)
+    twice = sum_of_step(trainer, batch.repeat(2))
     torch.testing.assert_close(twice.total, 2 * once.total, rtol=1e-5, atol=1e-7)
-    halves = trainer.clipped_sum(batch[:5], 1).total + trainer.clipped_sum(batch[5:], 1).total
+    halves = sum_of_step(trainer, batch[:5]).total + sum_of_step(trainer, batch[5:]).total
     torch.testing.assert_close(halves, once.total, rtol=1e-5, atol=1e-7)
     assert np.array_equal(once.sensitivities, twice.sensitivities)
 
 
 def test_an_empty_batch_sums_to_zero():
-    assert not _trainer(4096).clipped_sum(torch.arange(0), 3).total.any()
+    assert not sum_of_step(_trainer(4096), torch.arange(0), 3).total.any()

@@ -13,8 +13,9 @@ from fairdp.metrics.rates import area_under_roc
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.training.clipping import MARGIN
-from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, TrainingState, train
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, train
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 from score_models import naive_gradients
 
 PRIVATE = PrivacyBudget(epsilon=2.0, delta=1e-5)
@@ -194,8 +195,11 @@ def test_what_is_seen_moves_from_the_iterate_to_the_average():
     sizes = tuple(float(size) for size in grouped().group_sizes)
     plan = make_plan(METHODS["fairdp_parity"].recipe(config, sizes), PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=4)
     trainer = Trainer(start(), grouped(), plan, config)
+    state, points, statistics = trainer.state, [], trainer.sums.statistics
+    trainer.sums.statistics = lambda batch, memory, point: (points.append(point), statistics(batch, memory, point))[1]
     for step in range(4):
-        params, average = trainer.state.model.params, trainer.state.memory["average"]
-        torch.testing.assert_close(trainer.seen_point(), params + step / 4 * (average - params))
+        params, average = state.model.params.clone(), state.average.clone()
         trainer.step()
-    assert torch.equal(trainer.seen_point(), trainer.state.model.params)
+        torch.testing.assert_close(points[step], params + step / 4 * (average - params))
+    assert len(points) == 4
+    assert torch.equal(state.average, state.model.params)

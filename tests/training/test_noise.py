@@ -9,9 +9,10 @@ from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.training.clipping import BoundedSum
-from fairdp.training.loop import Trainer, TrainingState
+from fairdp.training.loop import Trainer
 from fairdp.training.noise import add_gaussian_noise
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 from score_models import build
 from statistical import assert_normal, assert_plausible
 

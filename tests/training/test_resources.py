@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from fairdp.training.memory import kept_memory
+from fairdp.training.resources import kept_memory
 
 
 def pages_cleared():

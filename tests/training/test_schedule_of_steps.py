@@ -13,8 +13,9 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 CONFIG = TrainConfig(sample_rate=0.3, n_steps=12, clip_norm=0.5, learning_rates=(2.0,), optimizer="sgd", max_gap=0.01)
 
@@ -41,7 +42,7 @@ def test_the_average_of_the_iterates_is_deployed():
         run.step()
         iterate = model.params.double().clone()
         average = 0.95 * average + 0.05 * iterate
-    torch.testing.assert_close(run.state.memory["average"].double(), average)
+    torch.testing.assert_close(run.state.average.double(), average)
     # The last iterate is seen before the average takes its place.
     seen = []
     project = run.state.optimizer.step

@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from fairdp.training.update import FlatOptimizer, project_to_ball, split_into_members
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.update import project_to_ball, split_into_members
 
 
 def _run_both(flat: FlatOptimizer, theirs: type[torch.optim.Optimizer], **options: float) -> None:

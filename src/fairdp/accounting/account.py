@@ -33,7 +33,6 @@ def privacy_spent(
     counts_epsilon = max(m.counts_epsilon for m in plan.mechanisms) - histogram_epsilon
     n_certified = len(certified_names or group_names)
     certified = certify_epsilons(plan, epsilons, counts_epsilon, n_certified) if certify_fraction else []
-    companion = plan.recipe.companion
     if len(group_names) > n_certified and group_sizes == "public" and BY_LABEL not in public_assumptions:
         public_assumptions = (*public_assumptions, BY_LABEL)
     epsilon_rdp = max(epsilon_spent(mechanism, delta, accountant="rdp") for mechanism in plan.mechanisms)
@@ -60,7 +59,7 @@ def privacy_spent(
         noise_seeded=noise_seeded,
         public_assumptions=public_assumptions,
         mechanisms=dict(zip(group_names, plan.mechanisms, strict=True)),
-        statistics=companion.what if companion is not None else "",
+        statistics="" if plan.recipe.statistics is None else plan.recipe.statistics.what,
         statistics_multiplier=plan.statistics_std,
         histogram_epsilon=histogram_epsilon,
         certify_fraction=certify_fraction,

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,6 @@ from fairdp.accounting.mechanisms import (
     noise_multiplier_for,
 )
 from fairdp.accounting.recipe import Recipe
-
-if TYPE_CHECKING:  # A companion needs torch, which planning should not wait for.
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +48,20 @@ class Plan:
         if any(m.n_steps != self.n_steps for m in self.mechanisms):
             raise ValueError(f"mechanisms must be accounted for n_steps={self.n_steps}.")
 
-    @property
+    @cached_property
     def noise_multipliers(self) -> NDArray[np.float64]:
         """Accounted noise over sensitivity for each group."""
         return np.array([mechanism.noise_multiplier for mechanism in self.mechanisms])
 
-    @property
+    @cached_property
     def gradient_multipliers(self) -> NDArray[np.float64]:
         """What the accounted multipliers ask of the gradient's noise, beside that of the statistics."""
         return _beside(self.noise_multipliers, self.statistics_std) if self.statistics_std else self.noise_multipliers
+
+    @cached_property
+    def statistics_multipliers(self) -> NDArray[np.float64]:
+        """What is accounted for the statistics' noise: a record of any group moves them by at most one."""
+        return np.full(len(self.mechanisms), self.statistics_std)
 
 
 def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_epsilon: float = 0.0) -> Plan:
@@ -78,7 +80,7 @@ def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_eps
     if recipe.noise_allocation == "laplace":
         return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon)
     needed = np.array([noise_multiplier_for(training, sample_rate=q, n_steps=n_steps) for q in recipe.sample_rates])
-    share = recipe.companion.share if recipe.companion is not None else 0.0
+    share = recipe.statistics.share if recipe.statistics is not None else 0.0
     statistics_std = float(needed.max()) / math.sqrt(share) if share else 0.0
     if share:
         needed = _beside(needed, statistics_std)

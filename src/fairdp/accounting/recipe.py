@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +13,48 @@ from fairdp import _checks
 ALLOCATIONS = ("per_group", "average", "laplace", "none")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Statistics:
+    """Sums that a step releases beside the gradient, with noise of their own; a record moves their norm by at most one.
+
+    Statistics and gradient come from the same sample, so that a step is one Gaussian query on it, accounted as one.
+
+    Parameters
+    ----------
+    of
+        What a record's contribution is made from. ``"scores"``: its score under the present model; ``"norms"``: the
+        norm of its gradient too. Both are released before the gradient and steer it. ``"average"``: its score under
+        a model between the present one and the average; released beside the gradient, they steer the next step.
+    size
+        Number of coordinates.
+    share
+        Part of a step's privacy that goes to the statistics: their share of the inverse variances.
+    what
+        What the statistics are, for the privacy statement.
+    every
+        Steps from one release to the next; accounted as if there were one at every step, and less costs no more.
+    """
+
+    of: Literal["scores", "norms", "average"]
+    size: int
+    share: float
+    what: str
+    every: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coordinates:
+    """Coordinates that are clipped together with a record's gradient and released with it, at no further cost."""
+
+    size: int
+
+
 class Companion(Protocol):
     """What a method releases beside the gradient, as far as its cost goes; what it does is for the training loop."""
 
     @property
-    def what(self) -> str:
-        """What the statistics are, for the privacy statement."""
-
-    @property
-    def share(self) -> float:
-        """Part of a step's privacy that goes to the statistics: their share of the inverse variances."""
+    def beside(self) -> Statistics | Coordinates | None:
+        """Statistics, coordinates, or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,17 +120,23 @@ class Recipe:
         if self.noise_allocation != "none" and math.isinf(self.clip_norm):
             raise ValueError(f"noise_allocation={self.noise_allocation!r} needs a finite clip_norm, got inf.")
 
-    @property
+    @cached_property
+    def statistics(self) -> Statistics | None:
+        """What is released beside the gradient with noise of its own, if anything is."""
+        beside = None if self.companion is None else self.companion.beside
+        return beside if isinstance(beside, Statistics) else None
+
+    @cached_property
     def expected_batch_sizes(self) -> NDArray[np.float64]:
         """Expected number of records of each group in a batch, m_k."""
         return np.multiply(self.sample_rates, self.group_sizes)
 
-    @property
+    @cached_property
     def record_weights(self) -> NDArray[np.float64]:
         """Factor on the clipped gradient of a record of each group, α_k / m_k."""
         return np.asarray(self.group_weights) / self.expected_batch_sizes
 
-    @property
+    @cached_property
     def sensitivities(self) -> NDArray[np.float64]:
         """How far one record of each group can move the released sum, α_k C / m_k."""
         return self.clip_norm * self.record_weights

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.recipe import Coordinates, Recipe
 from fairdp.config.training import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
@@ -32,8 +32,8 @@ class Adversary(Companion):
     group_shares: tuple[float, ...]
 
     @property
-    def n_further(self) -> int:
-        return 2 * len(self.group_shares)
+    def beside(self) -> Coordinates:
+        return Coordinates(size=2 * len(self.group_shares))
 
     def start(self) -> Memory:
         return {"W": torch.zeros(2, len(self.group_shares))}
@@ -43,13 +43,13 @@ class Adversary(Companion):
         gain = 2 * (W[1] - W[0])[seen.groups] * self._inverse_roots()[seen.groups] - W[1].square().sum()
         return p - seen.labels + self.weight * (gain + W[0].square().sum()) * p * (1 - p)
 
-    def further(self, seen: Seen, memory: Memory) -> Tensor:
+    def contributions(self, seen: Seen, memory: Memory) -> Tensor:
         p = torch.sigmoid(seen.scores)
         chances = torch.stack([1 - p, p], 1)
         own = torch.nn.functional.one_hot(seen.groups, len(self.group_shares)) * self._inverse_roots()
         return _SCALE * (2 * chances[:, :, None] * (own[:, None, :] - memory["W"])).flatten(1)
 
-    def follow(self, noisy: Tensor, memory: Memory) -> None:
+    def learn(self, noisy: Tensor, memory: Memory) -> None:
         W = memory["W"] + _ASCENT_RATE / _SCALE * noisy.view_as(memory["W"])
         memory["W"] = W * min(1.0, _LARGEST_NORM / max(float(W.norm()), 1e-12))
 

@@ -5,10 +5,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.recipe import Recipe, Statistics
 from fairdp.config.training import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
+
+_SHARE = 0.02
+_WHAT = (
+    "how many gradients of each group exceed that norm, from which follow the larger norm to which the group is "
+    "clipped and the noise that grows with it"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,24 +31,18 @@ class GroupAdaptiveClip(Companion):
 
     clip_norm: float
     n_groups: int
-    share: float = 0.02
-    what: str = (
-        "how many gradients of each group exceed that norm, from which follow the larger norm to which the group is "
-        "clipped and the noise that grows with it"
-    )
-    needs_norms: bool = True
 
     @property
-    def n_statistics(self) -> int:
-        return 2 * self.n_groups
+    def beside(self) -> Statistics:
+        return Statistics(of="norms", size=2 * self.n_groups, share=_SHARE, what=_WHAT)
 
     def start(self) -> Memory:
         return {"factors": torch.full((self.n_groups,), 2.0)}
 
-    def statistics(self, seen: Seen, memory: Memory) -> Tensor:
+    def contributions(self, seen: Seen, memory: Memory) -> Tensor:
         assert seen.norms is not None
         cells = 2 * seen.groups + (seen.norms > self.clip_norm)
-        return torch.nn.functional.one_hot(cells, self.n_statistics).float()
+        return torch.nn.functional.one_hot(cells, 2 * self.n_groups).float()
 
     def learn(self, noisy: Tensor, memory: Memory) -> None:
         shorter, longer = noisy.clamp(min=0).view(-1, 2).T

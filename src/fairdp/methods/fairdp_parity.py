@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.recipe import Recipe, Statistics
 from fairdp.config.training import TrainConfig
 from fairdp.methods.control import BandControl, Rates, allowed_gap
 from fairdp.methods.dpsgd import dpsgd
@@ -15,6 +15,7 @@ from fairdp.training.companion import Companion, Memory, Seen
 if TYPE_CHECKING:  # A plan needs the recipe, and should not wait for torch.
     from torch import Tensor
 
+_SHARE = 0.2
 _INTEGRAL, _PROPORTIONAL = 1.8, 13.6
 # The overall rate answers to a pull on everybody more strongly than a gap does to pulls that sum to zero.
 _RATE_INTEGRAL, _RATE_PROPORTIONAL = 0.3, 3.0
@@ -57,20 +58,21 @@ class ParityControl(Companion):
     group_sizes: tuple[float, ...]
     n_steps: int
     steps_per_look: int = 1
-    share: float = 0.2
-    sees_average: bool = True
 
     @property
-    def what(self) -> str:
-        decisions = "decisions between those of the iterate and of the averaged model, counted for each group"
+    def beside(self) -> Statistics:
+        n_statistics = len(self._group_shares) * (2 if self._by_label else 1)
+        return Statistics(of="average", size=n_statistics, share=_SHARE, what=self._what(), every=self.steps_per_look)
+
+    def _what(self) -> str:
+        decisions = (
+            "noisy per-group counts of the positive decisions of a model between the current iterate and the running "
+            "average"
+        )
         if not self._by_label:
             return decisions
         clips = f"from which follow the norm to which gradients are clipped, at most {_MOST_ROOM:g} times that one"
-        return f"{decisions} and label, with their sizes, {clips}, and the noise that grows with it"
-
-    @property
-    def n_statistics(self) -> int:
-        return len(self._group_shares) * (2 if self._by_label else 1)
+        return f"{decisions}, by label too and with their sizes, {clips}, and the noise that grows with it"
 
     @property
     def _by_label(self) -> bool:
@@ -101,10 +103,10 @@ class ParityControl(Companion):
         cells = {name: torch.zeros_like(shares) for name in ("counted", "rates", "integral", "pulls")}
         return {"shares": shares, **cells, **{name: shares.new_zeros(1) for name in ("rate_pull", "look")}}
 
-    def statistics(self, seen: Seen, memory: Memory) -> "Tensor":
+    def contributions(self, seen: Seen, memory: Memory) -> "Tensor":
         cells, n_cells = self._cells(seen)[:, None], len(self._group_shares)
         decided = (2.0 * (seen.scores >= 0) - 1.0)[:, None]
-        rows = seen.scores.new_zeros(len(seen.scores), self.n_statistics)
+        rows = seen.scores.new_zeros(len(seen.scores), n_cells * (2 if self._by_label else 1))
         if not self._by_label:
             return rows.scatter_(1, cells, decided)
         return rows.scatter_(1, cells, decided / 2**0.5).scatter_(1, cells + n_cells, 2**-0.5)

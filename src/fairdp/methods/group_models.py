@@ -11,8 +11,9 @@ from fairdp.accounting.plan import Plan
 from fairdp.certify.gaussian import smoothing_bound
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.training.loop import TrainingState, train
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import train
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 
 def train_group_models(

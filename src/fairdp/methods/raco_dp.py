@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.recipe import Recipe, Statistics
 from fairdp.config.training import TrainConfig
 from fairdp.methods.control import allowed_gap
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
 
+_SHARE = 0.06
 _LARGEST_MULTIPLIER = 10.0
 # A label is taken to be at least this frequent in its group: a noisy count near zero would make a huge gradient.
 _SMALLEST_SHARE = 0.05
@@ -36,16 +37,12 @@ class RateConstraints(Companion):
     batch_size: float
     group_sizes: tuple[float, ...]
     dual_rate: float
-    share: float = 0.06
 
     @property
-    def what(self) -> str:
+    def beside(self) -> Statistics:
         by = "group" if self.parity == "demographic_parity" else "group and label"
-        return f"a histogram of soft predictions for each {by}"
-
-    @property
-    def n_statistics(self) -> int:
-        return 2 * self._n_cells
+        what = f"a histogram of soft predictions for each {by}"
+        return Statistics(of="scores", size=2 * self._n_cells, share=_SHARE, what=what)
 
     @property
     def _n_cells(self) -> int:
@@ -60,7 +57,7 @@ class RateConstraints(Companion):
             "n_steps": torch.zeros(1),
         }
 
-    def statistics(self, seen: Seen, memory: Memory) -> Tensor:
+    def contributions(self, seen: Seen, memory: Memory) -> Tensor:
         cells, p = _cells_of(self.parity, seen, len(self.group_sizes)), torch.sigmoid(seen.scores)
         rows = torch.zeros(len(p), self._n_cells + 1, 2)
         # Records that no rate is about go to a cell after the last, which is not released.

@@ -1,7 +1,9 @@
-"""One forward and one backward pass over a batch, giving every record's gradient as terms.
+"""A forward pass over some records, and a backward pass that gives every record's gradient as terms.
 
-Three routes to the same terms: stacks of linear layers and activations are differentiated by hand, in place and
-without autograd; other sequences of known layers through hooks; the rest record by record with ``torch.func``.
+The two are apart, so that whoever trains can look at the scores, release what is to be released, and only then say what
+the gradients at the scores are. Three routes to the same terms: stacks of linear layers and activations are
+differentiated by hand, in place and without autograd; other sequences of known layers through hooks; the rest record by
+record with ``torch.func``.
 """
 
 from collections.abc import Callable
@@ -14,13 +16,13 @@ from fairdp.networks.inspection import all_bookkept, check_records_stay_apart, i
 from fairdp.networks.layers import BOOKKEEPING
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.stack import LinearStack
-from fairdp.networks.terms import HeadTerm, LayerTerm, ScoreGradient, WrittenTerm
+from fairdp.networks.terms import HeadTerm, LayerTerm, Passed, WrittenTerm
 
 
 class Backprop(Protocol):
-    """The gradients of a batch; ``members`` sends each record to one of several heads (DP-MC)."""
+    """A way through one model: records go forward to their scores, and gradients at the scores come back as terms."""
 
-    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]: ...
+    def forward(self, X: Tensor) -> Passed: ...
 
 
 def backprop_of(model: ScoreModel) -> Backprop:
@@ -30,7 +32,8 @@ def backprop_of(model: ScoreModel) -> Backprop:
     check_records_stay_apart(model)
     written = RecordByRecord(model)
     try:
-        written(public_probe(model), torch.ones_like, None)
+        passed = written.forward(public_probe(model))
+        passed.backward(torch.ones_like(passed.scores))
     except (RuntimeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"the module cannot be differentiated record by record: {reason}") from error
@@ -47,10 +50,13 @@ class HeadOnly:
         self.model = model
 
     @torch.inference_mode()
-    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
-        head = self.model.heads[0]
-        dz = score_gradient(torch.addmv(head[-1], X, head[:-1]))
-        return [HeadTerm(X, dz, slice(self.model.n_extractor_params, None), members)]
+    def forward(self, X: Tensor) -> Passed:
+        head, where = self.model.heads[0], slice(self.model.n_extractor_params, None)
+
+        def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
+            return [HeadTerm(X, score_gradients, where, members)]
+
+        return Passed(torch.addmv(head[-1], X, head[:-1]), backward)
 
 
 class Hooked:
@@ -64,17 +70,21 @@ class Hooked:
         self.model = model
         self.layers = [(name, m) for name, m in model.extractor.named_modules() if is_trained(model, name, m)]
 
-    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+    def forward(self, X: Tensor) -> Passed:
         terms: list[LayerTerm] = []
         anchor = torch.zeros(0, requires_grad=True)
         with torch.enable_grad():
             embeddings = self._embed(X, anchor, terms)
-        head = self.model.heads[0]
-        dz = score_gradient(torch.addmv(head[-1], embeddings.detach(), head[:-1]))
-        if embeddings.requires_grad:
-            torch.autograd.grad(embeddings, anchor, torch.outer(dz, head[:-1]), allow_unused=True)
+        fixed, head = embeddings.detach(), self.model.heads[0]
         where = slice(self.model.n_extractor_params, None)
-        return [HeadTerm(embeddings.detach(), dz, where, members), *terms]
+
+        def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
+            if embeddings.requires_grad:
+                deltas = torch.outer(score_gradients, head[:-1])
+                torch.autograd.grad(embeddings, anchor, deltas, allow_unused=True)
+            return [HeadTerm(fixed, score_gradients, where, members), *terms]
+
+        return Passed(torch.addmv(head[-1], fixed, head[:-1]), backward)
 
     def _embed(self, X: Tensor, anchor: Tensor, terms: list[LayerTerm]) -> Tensor:
         def keeper(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
@@ -125,29 +135,31 @@ class RecordByRecord:
     def __init__(self, model: ScoreModel) -> None:
         self.model = model
 
-    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+    def forward(self, X: Tensor) -> Passed:
         everything: dict[str, Tensor] = dict(self.model.extractor.named_parameters())
         params = {name: everything[name].detach() for name in self.model.slices}
         fixed = {name: value for name, value in everything.items() if name not in params}
         fixed |= dict(self.model.extractor.named_buffers())
 
-        def embed(own: dict[str, Tensor], record: Tensor) -> Tensor:
-            call = torch.func.functional_call(self.model.extractor, (own, fixed), (record[None],))
+        def embed(trained: dict[str, Tensor], record: Tensor) -> Tensor:
+            call = torch.func.functional_call(self.model.extractor, (trained, fixed), (record[None],))
             return call.flatten()
 
-        def pull(own: dict[str, Tensor], record: Tensor, delta: Tensor) -> Tensor:
-            return embed(own, record) @ delta
+        def pull(trained: dict[str, Tensor], record: Tensor, delta: Tensor) -> Tensor:
+            return embed(trained, record) @ delta
 
         embeddings = torch.func.vmap(embed, (None, 0), randomness="different")(params, X)
-        head = self.model.heads[0]
-        dz = score_gradient(embeddings @ head[:-1] + head[-1])
-        where = slice(self.model.n_extractor_params, None)
-        terms: list[LayerTerm] = [HeadTerm(embeddings, dz, where, members)]
-        if not params:
-            return terms
-        deltas = torch.outer(dz, head[:-1])
-        grads = torch.func.vmap(torch.func.grad(pull), (None, 0, 0), randomness="different")(params, X, deltas)
-        return terms + [WrittenTerm(grads[name].flatten(1), self.model.slices[name]) for name in params]
+        head, where = self.model.heads[0], slice(self.model.n_extractor_params, None)
+
+        def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
+            terms: list[LayerTerm] = [HeadTerm(embeddings, score_gradients, where, members)]
+            if not params:
+                return terms
+            deltas = torch.outer(score_gradients, head[:-1])
+            grads = torch.func.vmap(torch.func.grad(pull), (None, 0, 0), randomness="different")(params, X, deltas)
+            return terms + [WrittenTerm(grads[name].flatten(1), self.model.slices[name]) for name in params]
+
+        return Passed(embeddings @ head[:-1] + head[-1], backward)
 
 
 def _agree(hooked: Hooked, written: RecordByRecord, model: ScoreModel) -> bool:
@@ -157,7 +169,8 @@ def _agree(hooked: Hooked, written: RecordByRecord, model: ScoreModel) -> bool:
     found = []
     for route in (hooked, written):
         total, norms = torch.zeros_like(model.params), torch.zeros(len(probe))
-        for term in route(probe, torch.ones_like, None):
+        passed = route.forward(probe)
+        for term in passed.backward(torch.ones_like(passed.scores)):
             norms += term.squared_norms()
             term.add_weighted_sum(coefficients, total)
         found.append((norms, total))

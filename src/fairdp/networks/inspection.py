@@ -1,5 +1,9 @@
 """What a user's module is made of, and whether it keeps records apart: found out without any private record."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -79,3 +83,14 @@ def _uses_of_parameters(model: ScoreModel) -> list[str]:
 def draws_at_random(model: ScoreModel) -> bool:
     """Whether a forward pass tosses coins of its own."""
     return any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.extractor.modules())
+
+
+@contextmanager
+def coins_of_dropout(rng: np.random.Generator, *, needed: bool) -> Iterator[None]:
+    """Let dropout take its coins from a run's generator, so that a resumed run tosses the same ones."""
+    if not needed:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**63)))
+        yield

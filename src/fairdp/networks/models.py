@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -138,19 +139,35 @@ class ScoreModel:
         """Scores as deployed, shape (n_records,): those of the mean head, or the logit of their smoothed chance."""
         if self.smoothing is None:
             return self._plain_scores(X)
-        rng, exact = np.random.default_rng(self.smoothing.seed), self.params.clone()
+        rng = np.random.default_rng(self.smoothing.seed)
         log_chances = torch.full((2, len(X)), -math.inf, dtype=torch.float64)
-        try:
-            for _ in range(self.smoothing.n_draws):
-                noise = torch.from_numpy(rng.standard_normal(len(exact))).float()
-                torch.add(exact, noise, alpha=self.smoothing.deviation, out=self.params)
+        for _ in range(self.smoothing.n_draws):
+            with self.moved_to(self.with_noise(self.smoothing.deviation, rng)):
                 scores = self._plain_scores(X).double()
-                own = nn.functional.logsigmoid(torch.stack([scores, -scores]))
-                torch.logaddexp(log_chances, own, out=log_chances)
-        finally:
-            # The very same numbers: what is added and subtracted again would drift.
-            self.params.copy_(exact)
+            chances = nn.functional.logsigmoid(torch.stack([scores, -scores]))
+            torch.logaddexp(log_chances, chances, out=log_chances)
         return (log_chances[0] - log_chances[1]).float()
+
+    def with_noise(self, deviation: float, rng: np.random.Generator) -> Tensor:
+        """The parameters with fresh Gaussian noise on each."""
+        noise = torch.from_numpy(rng.standard_normal(len(self.params))).float()
+        return torch.add(self.params, noise, alpha=deviation)
+
+    @contextmanager
+    def moved_to(self, params: Tensor) -> Iterator[None]:
+        """Have other parameters for a moment, and then the very same ones again, whatever happens in between.
+
+        What is added and subtracted again would drift.
+        """
+        if params is self.params:
+            yield
+            return
+        exact = self.params.clone()
+        self.params.copy_(params)
+        try:
+            yield
+        finally:
+            self.params.copy_(exact)
 
     def described_smoothing(self) -> dict[str, Any] | None:
         """Plain values of the smoothing, if there is one."""

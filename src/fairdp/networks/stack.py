@@ -12,7 +12,7 @@ from torch.nn import functional
 from fairdp.networks.extractors import UnitNorm
 from fairdp.networks.inspection import each_trained_once, sequence_of
 from fairdp.networks.models import ScoreModel
-from fairdp.networks.terms import HeadTerm, LayerTerm, LinearTerm, ScoreGradient
+from fairdp.networks.terms import HeadTerm, LayerTerm, LinearTerm, Passed
 
 _IN_PLACE = (nn.ReLU, nn.Tanh)
 
@@ -20,13 +20,13 @@ _IN_PLACE = (nn.ReLU, nn.Tanh)
 class LinearStack:
     """Linear layers and activations, differentiated by hand: as fast as a plain step without privacy."""
 
-    forward: ClassVar[dict[type[nn.Module], Callable[[Tensor], Tensor]]] = {
+    forwards: ClassVar[dict[type[nn.Module], Callable[[Tensor], Tensor]]] = {
         nn.ReLU: torch.relu_,
         nn.Tanh: torch.tanh_,
         UnitNorm: UnitNorm(),
     }
     # Each from the gradient at the output, the input and the output; activations overwrite the former in place.
-    backward: ClassVar[dict[type[nn.Module], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
+    backwards: ClassVar[dict[type[nn.Module], Callable[[Tensor, Tensor, Tensor], Tensor]]] = {
         nn.ReLU: lambda d, _, out: torch.ops.aten.threshold_backward.grad_input(d, out, 0, grad_input=d),
         nn.Tanh: lambda d, _, out: torch.ops.aten.tanh_backward.grad_input(d, out, grad_input=d),
         UnitNorm: UnitNorm.backward,
@@ -48,7 +48,7 @@ class LinearStack:
         sequence = sequence_of(model.extractor)
         layers = [layer for _, layer in sequence if not isinstance(layer, nn.Flatten)]
         flat = len(model.shape) == 1 or (bool(sequence) and isinstance(sequence[0][1], nn.Flatten))
-        known = all(type(layer) in (nn.Linear, nn.Flatten, *cls.forward) for _, layer in sequence)
+        known = all(type(layer) in (nn.Linear, nn.Flatten, *cls.forwards) for _, layer in sequence)
         # Activations work in place: they may overwrite the output of a linear layer and nothing else.
         pairs = list(itertools.pairwise([nn.Identity(), *layers]))
         in_order = all(isinstance(before, nn.Linear) for before, layer in pairs if type(layer) in _IN_PLACE)
@@ -57,23 +57,33 @@ class LinearStack:
         return known and flat and in_order and whole and model.keeps_records_apart and each_trained_once(model)
 
     @torch.inference_mode()
-    def __call__(self, X: Tensor, score_gradient: ScoreGradient, members: Tensor | None) -> list[LayerTerm]:
+    def forward(self, X: Tensor) -> Passed:
         outputs = [X.flatten(1)]
         for step in self.steps:
-            apply = step if isinstance(step, _Affine) else self.forward[step]
+            apply = step if isinstance(step, _Affine) else self.forwards[step]
             outputs.append(apply(outputs[-1]))
         head = self.model.heads[0]
-        dz = score_gradient(torch.addmv(head[-1], outputs[-1], head[:-1]))
+
+        @torch.inference_mode()
+        def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
+            return self._terms(outputs, score_gradients, members)
+
+        return Passed(torch.addmv(head[-1], outputs[-1], head[:-1]), backward)
+
+    def _terms(self, outputs: list[Tensor], score_gradients: Tensor, members: Tensor | None) -> list[LayerTerm]:
+        """The way back through all layers; ``outputs`` are the records and what each layer made of them."""
         where = slice(self.model.n_extractor_params, None)
-        terms: list[LayerTerm] = [HeadTerm(outputs[-1], dz, where, members)]
-        deltas = torch.outer(dz, head[:-1]) if self.steps else dz
+        terms: list[LayerTerm] = [HeadTerm(outputs[-1], score_gradients, where, members)]
+        if not self.steps:
+            return terms
+        deltas = torch.outer(score_gradients, self.model.heads[0, :-1])
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
             if isinstance(step, _Affine):
                 terms.append(LinearTerm(outputs[index], deltas, step.weight_at, step.bias_at))
                 deltas = deltas @ step.weight if index else deltas
             else:
-                deltas = self.backward[step](deltas, outputs[index], outputs[index + 1])
+                deltas = self.backwards[step](deltas, outputs[index], outputs[index + 1])
         return terms
 
 

@@ -4,7 +4,6 @@ One backward pass gives, for each layer, its input and the gradient at its outpu
 the two, so its norm and a weighted sum over records follow by book-keeping (Goodfellow, 2015; Bu et al., 2023).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,8 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Maps scores z to ∂loss/∂z, record by record: the loss may not couple records other than through public values.
-ScoreGradient = Callable[[Tensor], Tensor]
+
+class Backward(Protocol):
+    """From the gradients at the scores to those of all parameters."""
+
+    def __call__(self, score_gradients: Tensor, members: Tensor | None = None) -> "list[LayerTerm]": ...
 
 
 class LayerTerm(Protocol):
@@ -27,6 +29,18 @@ class LayerTerm(Protocol):
 
     def erase(self, rows: Tensor) -> None:
         """Forget the records at these rows, whose buffers may hold non-finite numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """Records that went forward: their scores z, shape (n_records,), and the way back.
+
+    ``backward`` takes ∂loss/∂z of each record, and the head that each goes to where there are several, to the terms of
+    all parameters; once only. A record's ∂loss/∂z may depend on other records through public values alone.
+    """
+
+    scores: Tensor
+    backward: Backward
 
 
 @dataclass(eq=False)

@@ -27,10 +27,10 @@ from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.progress import Progress
-from fairdp.training.loop import TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +135,7 @@ def write_checkpoint(
         "params": state.model.params,
         **{f"optimizer.{name}": value for name, value in state.optimizer.state.items()},
         **{f"memory.{name}": value for name, value in state.memory.items()},
+        **({} if state.average is None else {"average": state.average}),
     }
     write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
 
@@ -174,7 +175,8 @@ def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -
     if checkpoint.network != network_digest(state.model):
         raise other
     state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=_named("optimizer.", checkpoint.tensors))
-    state.memory = _named("memory.", checkpoint.tensors)
+    state.memory, average = _named("memory.", checkpoint.tensors), checkpoint.tensors.get("average")
+    state.average = None if average is None else average.clone()
     state.sampling_rng.bit_generator.state = checkpoint.generators["sampling"]
     state.noise_rng.bit_generator.state = checkpoint.generators["noise"]
 

@@ -12,9 +12,10 @@ from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, fingerprint_of, restore
 from fairdp.run.progress import Progress
-from fairdp.training.loop import TrainingState, train
+from fairdp.training.loop import train
+from fairdp.training.optimizer import FlatOptimizer
 from fairdp.training.resources import kept_memory, torch_threads
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 
 def run(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from fairdp.accounting.recipe import Coordinates, Statistics
+
 if TYPE_CHECKING:  # A plan asks a companion what it costs, and should not wait for torch.
     from torch import Tensor
 
@@ -14,7 +16,7 @@ Memory: TypeAlias = "dict[str, Tensor]"
 class Seen:
     """Some records of a batch, as a method sees them: scores, labels, group codes, gradient norms before clipping.
 
-    Each has shape (n_records,); ``norms`` only where a method asks for them.
+    Each has shape (n_records,); ``norms`` only for statistics of norms.
     """
 
     scores: "Tensor"
@@ -28,47 +30,27 @@ class Seen:
 
 
 class Companion(Protocol):
-    """Statistics that are released before the gradient, and what the method makes of them.
+    """What a method does at every step; whatever it leaves out, it does as DP-SGD.
 
-    Statistics, gradient and further coordinates come from the same sample, so a step is one Gaussian query on it,
-    accounted as one. A method states only how a record contributes; noise is added where all noise is added.
+    A method states only how a record contributes to what is released (``beside``); the loop bounds the contribution,
+    adds the noise that was planned for it, and hands back the noisy sum.
     """
 
-    needs_norms: bool = False
-    # Whether statistics are of the averaged model's scores, not of the iterate's, and how often they are asked for.
-    sees_average: bool = False
-    steps_per_look: int = 1
-
     @property
-    def what(self) -> str:
-        """What the statistics are, for the privacy statement."""
-        return ""
-
-    @property
-    def n_statistics(self) -> int:
-        """Number of statistics, zero for none."""
-        return 0
-
-    @property
-    def n_further(self) -> int:
-        """Number of coordinates that are clipped together with the gradient, zero for none."""
-        return 0
-
-    @property
-    def share(self) -> float:
-        """Part of a step's privacy that goes to the statistics: their share of the inverse variances."""
-        return 0.0
+    def beside(self) -> Statistics | Coordinates | None:
+        """What is released beside the gradient."""
+        return None
 
     def start(self) -> Memory:
         """What is known before the first step."""
         return {}
 
-    def statistics(self, seen: Seen, memory: Memory) -> "Tensor":
-        """What each record adds to the statistics, shape (n_records, n_statistics), rows of norm at most one."""
+    def contributions(self, seen: Seen, memory: Memory) -> "Tensor":
+        """What each record adds to what is released beside the gradient, shape (n_records, ``beside.size``)."""
         return seen.scores.new_empty(len(seen.scores), 0)
 
     def learn(self, noisy: "Tensor", memory: Memory) -> None:
-        """Take the noisy statistics into memory."""
+        """Take the noisy sum of the contributions into memory."""
         return
 
     def score_gradient(self, seen: Seen, memory: Memory) -> "Tensor":
@@ -79,10 +61,6 @@ class Companion(Protocol):
         """Factor on the clip norm of each group; None for one."""
         return None
 
-    def further(self, seen: Seen, memory: Memory) -> "Tensor":
-        """Each record's further coordinates, shape (n_records, n_further)."""
-        return seen.scores.new_empty(len(seen.scores), 0)
 
-    def follow(self, noisy: "Tensor", memory: Memory) -> None:
-        """Take the noisy sum of the further coordinates into memory."""
-        return
+class LogisticLoss(Companion):
+    """No more than DP-SGD."""

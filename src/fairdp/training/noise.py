@@ -14,7 +14,7 @@ def add_gaussian_noise(
     accounted_multipliers: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> torch.Tensor:
-    """Release of a bounded sum; refuses noise below what is accounted for any group.
+    """Release of a bounded sum, one vector or one for each group; refuses noise below what is accounted for any group.
 
     The noise is drawn and added in double precision and the result rounded once: a single-precision draw has
     visible gaps between its values (Mironov, 2012). The generator is NumPy's, because torch's takes a seed of only
@@ -24,5 +24,5 @@ def add_gaussian_noise(
         return bounded.total.float()
     if not np.all(noise_std >= accounted_multipliers * bounded.sensitivities * (1 - 1e-9)):
         raise ValueError(f"noise_std={noise_std} is below what is accounted for sensitivities {bounded.sensitivities}.")
-    noise = torch.from_numpy(rng.standard_normal(bounded.total.numel()))
+    noise = torch.from_numpy(rng.standard_normal(tuple(bounded.total.shape)))
     return noise.mul_(noise_std).add_(bounded.total).float()

@@ -17,9 +17,10 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import cnn, mlp
 from fairdp.networks.models import ScoreModel
-from fairdp.training.loop import Trainer, TrainingState
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
 from fairdp.training.sampling import PoissonSampler
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 Step = Callable[[], object]
 Batches = Iterator[tuple[Tensor, Tensor]]

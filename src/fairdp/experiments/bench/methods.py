@@ -13,8 +13,9 @@ from fairdp.networks.building import build_model
 from fairdp.randomness import Generators
 from fairdp.run.progress import Progress
 from fairdp.run.training import run
-from fairdp.training.loop import Trainer, TrainingState
-from fairdp.training.update import FlatOptimizer
+from fairdp.training.loop import Trainer
+from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import TrainingState
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
 # Timed together: some methods release more in one step out of four.

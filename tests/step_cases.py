@@ -1,0 +1,18 @@
+"""What a step would release of chosen records, before its noise."""
+
+import torch
+
+from fairdp.training.clipping import BoundedSum
+from fairdp.training.loop import Trainer
+
+
+def clipped_sum(trainer: Trainer, chosen: torch.Tensor, n_members: int = 1) -> BoundedSum:
+    """The sum of clipped gradients."""
+    batch = trainer.records.batch(chosen, trainer._members(len(chosen), n_members))
+    return trainer.sums.clipped_gradients(batch, trainer.state.memory, n_members)
+
+
+def statistics_sum(trainer: Trainer, chosen: torch.Tensor) -> BoundedSum:
+    """The sum of the companion's statistics."""
+    point = trainer.state.between_iterate_and_average(trainer.state.step / trainer.plan.n_steps)
+    return trainer.sums.statistics(trainer.records.batch(chosen), trainer.state.memory, point)
