@@ -22,7 +22,7 @@ from step_cases import clipped_sum
 
 ROUNDING = 1 + 1e-5
 CONFIG = TrainConfig(sample_rate=0.5, n_steps=3, clip_norm=0.1, learning_rates=(0.05,), n_members=1)
-GRADIENT_METHODS = [name for name, method in METHODS.items() if method.private and not method.tables_only]
+GRADIENT_METHODS = [name for name, method in METHODS.items() if method.private and not method.closed_form]
 
 
 def weighted(weights: np.ndarray) -> GroupedData:

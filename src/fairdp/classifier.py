@@ -23,7 +23,8 @@ from fairdp.data.sensitive import codes_of
 from fairdp.metrics.evaluation import Evaluation, evaluation_of
 from fairdp.metrics.rates import collapse_warning
 from fairdp.networks.models import ExtractorBuilder
-from fairdp.run.fit import FittedRun, Trial, fit_run, prepare_run
+from fairdp.run.fit import FittedRun, fit_run
+from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import read_model, write_model

@@ -18,7 +18,8 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.data.arrays import grouped_arrays
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.run.fit import PreparedRun, finish_run, prepare_run
+from fairdp.run.fit import finish_run
+from fairdp.run.prepared import PreparedRun, prepare_run
 from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.run.training import check_unchanged
@@ -86,12 +87,11 @@ class PrivateLoop:
     def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any) -> None:
         self._estimator, self._prepared, self._classes = estimator, prepared, classes
         self._started, self._pending, self._finished = time.perf_counter(), False, False
-        looks = prepared.looks
-        generators = looks.generators
-        state = TrainingState(looks.model, FlatOptimizer("sgd", 0.0), generators.sampling, generators.noise)
-        self._trainer = Trainer(state, looks.parts.train, prepared.plan, prepared.config)
+        generators = prepared.generators
+        state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), generators.sampling, generators.noise)
+        self._trainer = Trainer(state, prepared.parts.train, prepared.plan, prepared.config)
         self.n_steps = prepared.plan.n_steps
-        self._head = nn.Parameter(looks.model.heads[0], requires_grad=False)
+        self._head = nn.Parameter(prepared.model.heads[0], requires_grad=False)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Everything that is trained: the module's parameters and the head; for an optimiser."""
@@ -131,7 +131,7 @@ class PrivateLoop:
             state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
-        estimator = self._estimator.adopt(finish_run(self._prepared, {}, started=self._started))
+        estimator = self._estimator.adopt(finish_run(self._prepared, {}, None, started=self._started))
         estimator.classes_ = self._classes
         # The caller's optimiser still holds the parameters: what was certified must not change with them.
         estimator.score_model_ = copy.deepcopy(estimator.score_model_)
@@ -139,7 +139,7 @@ class PrivateLoop:
 
     @property
     def _model(self) -> Any:
-        return self._prepared.looks.model
+        return self._prepared.model
 
     def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
         yield from ((name, own) for name, own in self._model.extractor.named_parameters() if name in self._model.slices)
@@ -179,7 +179,7 @@ def _itself(module: nn.Module) -> nn.Module:
 
 def _check(settings: RunSettings) -> None:
     method = METHODS[settings.method]
-    if not method.is_one_run or method.tables_only or settings.certification.registration.n_looks > 1:
+    if not method.is_one_run or method.closed_form or settings.certification.registration.n_looks > 1:
         raise ValueError(
             f"method={settings.method!r} is not trained by single steps, or n_looks is above 1; use method='dpsgd', "
             "'fairdp' or 'fairdp_parity' with n_looks=1."

@@ -17,10 +17,9 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.metrics.scoring import within_gap
 from fairdp.randomness import Generators, seed_of
-from fairdp.run.certifying import check_certifiable
-from fairdp.run.fit import Trial
 from fairdp.run.hold_out import hold_out
 from fairdp.run.plan import account
+from fairdp.run.prepared import Trial, check_certifiable
 from fairdp.run.settings import RunSettings
 
 Candidate = dict[str, Any]

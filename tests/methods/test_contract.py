@@ -27,7 +27,7 @@ BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5)
 CONFIG = TrainConfig(
     sample_rate=0.2, n_steps=25, clip_norm=0.5, learning_rates=(0.3,), optimizer="sgd", n_members=1, max_gap=0.01
 )
-STEPPING = [name for name, method in METHODS.items() if method.private and not method.tables_only]
+STEPPING = [name for name, method in METHODS.items() if method.private and not method.closed_form]
 
 
 def grouped(n_samples: int = 90, n_groups: int = 3) -> GroupedData:

@@ -138,7 +138,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=words):
             fitted(**changes)
 
-    @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.tables_only])
+    @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.closed_form])
     def test_images_are_refused_before_they_are_read(self, method, monkeypatch):
         monkeypatch.setattr("fairdp.commands.fit.load_records", lambda source: pytest.fail("the data was read"))
         source = Source(

@@ -12,7 +12,7 @@ import torch
 from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
-from fairdp.run.certifying import Looks
+from fairdp.run import fit
 from fairdp.run.checkpoint import read_checkpoint
 from fairdp.run.hold_out import hold_out
 from fairdp.run.progress import Progress
@@ -152,7 +152,7 @@ def test_a_look_that_was_due_is_taken_after_a_kill(tmp_path, monkeypatch):
     settings = {"require_tau": 0.999, "n_looks": 2, "certify_metrics": ("demographic_parity",)}
     whole = uninterrupted(**settings)
     assert whole.certificate_.about["look"] == 1
-    monkeypatch.setattr(Looks, "enough", lambda looks, step: killed_at(10)(step, 20))
+    monkeypatch.setattr(fit, "met_at", lambda prepared, step: killed_at(10)(step, 20))
     with pytest.raises(Killed):
         run(tmp_path / "c", **settings)
     monkeypatch.undo()

@@ -105,7 +105,7 @@ def released(monkeypatch):
 def expected_releases(name: str, data: GroupedData) -> dict[str, int]:
     """What a run of a method has to release: gradients, statistics beside them, counts, sizes, polynomials."""
     fixed = {"release_counts": 1 + METHODS[name].post_processes, "noisy_sizes": 1}
-    if METHODS[name].tables_only:
+    if METHODS[name].closed_form:
         return {**fixed, "_with_laplace": 2 * data.n_groups}
     runs = data.n_groups if name == "fairsmooth" else 1
     statistics = {"dpsgd_f": STEPS, "raco_dp": STEPS, "fairdp_parity": STEPS}.get(name, 0)

@@ -96,7 +96,7 @@ def _chosen(estimator: FairDPClassifier, search: Search) -> dict[str, Any]:
 def _check_serves(method: str, source: Source) -> None:
     """Refuse, before anything is read, images for a method that takes tables only."""
     card = DATASETS.get(source.dataset or "")
-    if card is not None and card.images and METHODS[method].tables_only:
+    if card is not None and card.images and METHODS[method].closed_form:
         raise ValueError(f"method={method!r} takes tables only, and {source.dataset} has images; use method='dpsgd'.")
 
 

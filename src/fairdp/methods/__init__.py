@@ -46,10 +46,10 @@ class Method:
         Whether the average of the iterates is deployed.
     post_processes
         Whether decisions are changed by group, from a noisy count of decisions about the training records.
-    is_one_run
-        Whether a single run of steps trains it, which can be continued from a checkpoint.
-    tables_only
-        Whether it is a linear model on the features, which images are too many of.
+    group_models
+        Whether it trains a model for each group, one after the other.
+    closed_form
+        Whether it is one release and a closed form instead of steps: a linear model of the features, hence of tables.
     """
 
     recipe: MakeRecipe
@@ -60,12 +60,17 @@ class Method:
     post_processes: bool = False
     takes_target: bool = False
     averages: bool = False
-    tables_only: bool = False
-    is_one_run: bool = True
+    group_models: bool = False
+    closed_form: bool = False
 
     def histogram_epsilon(self, epsilon: float) -> float:
         """Pure ε, out of the budget, for the count of decisions that they are changed by."""
         return _HISTOGRAM_SHARE * epsilon if self.post_processes and math.isfinite(epsilon) else 0.0
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether a single run of steps trains it, which can be continued from a checkpoint."""
+        return not (self.group_models or self.closed_form)
 
     @property
     def has_iterates(self) -> bool:
@@ -93,7 +98,7 @@ METHODS: dict[str, Method] = {
     "fairsmooth": Method(
         recipe=fairsmooth,
         private=False,
-        is_one_run=False,
+        group_models=True,
         smooths=True,
         guarantee="none: not private",
         paper="Jin, Zhang, Zhou, Wu, ICML 2022",
@@ -103,16 +108,14 @@ METHODS: dict[str, Method] = {
     ),
     "fairfm": Method(
         recipe=fairfm,
-        tables_only=True,
-        is_one_run=False,
+        closed_form=True,
         guarantee="pure ε-DP per record",
         paper="Zhang et al., VLDB 2012; Ding et al., AAAI 2020",
     ),
     "fairfm_smooth": Method(
         recipe=fairfm,
         smooths=True,
-        tables_only=True,
-        is_one_run=False,
+        closed_form=True,
         guarantee="pure ε-DP per record",
         paper="fairfm, smoothed as by Jin et al., ICML 2022",
     ),

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -213,8 +213,8 @@ def _with_laplace(values: NDArray[np.float64], scale: float, rand_below: RandBel
     return COEFFICIENT_STEP * np.array(noisy, dtype=np.float64)
 
 
-def solve(model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators) -> dict[str, Any]:
-    """The functional mechanism in place of steps."""
+def solve(model: ScoreModel, data: GroupedData, plan: Plan, generators: Generators) -> None:
+    """Give the model the head of the functional mechanism: one release and a closed form, in place of steps."""
     # From what is accounted, so that no other noise can be added; and other records meet other noise.
     multiplier = plan.mechanisms[0].noise_multiplier
     epsilon = 1 / multiplier if multiplier else math.inf
@@ -226,4 +226,3 @@ def solve(model: ScoreModel, data: GroupedData, plan: Plan, generators: Generato
         n_active=next(layer.n_active for layer in model.extractor.modules() if isinstance(layer, BoundedInputs)),
     )
     model.replace_params(torch.from_numpy(np.append(weights, bias)).float())
-    return {}

@@ -6,20 +6,16 @@ from dataclasses import asdict, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified, certify
 from fairdp.certify.release import release_counts
-from fairdp.config.certificate import SMALLEST_EPSILON, Registration
-from fairdp.config.training import TrainConfig
+from fairdp.config.certificate import Registration
 from fairdp.data.grouped import GroupedData
-from fairdp.methods import METHODS
 from fairdp.methods.postprocessing import fair_flips
 from fairdp.metrics.rates import decision_counts
 from fairdp.networks.models import ScoreModel
-from fairdp.randomness import Generators, RandBelow
-from fairdp.run.hold_out import Parts
+from fairdp.randomness import RandBelow
 from fairdp.run.predictor import Predictor
-from fairdp.run.settings import RunSettings
+from fairdp.run.prepared import PreparedRun
 
 
 def count_decisions(
@@ -69,102 +65,75 @@ def release_certificate(
     )
 
 
-class Looks:
-    """The looks at the held-out records: one at the end, or several while training goes on, all paid for."""
-
-    def __init__(
-        self,
-        model: ScoreModel,
-        settings: RunSettings,
-        parts: Parts,
-        privacy: PrivacySpent,
-        generators: Generators,
-    ) -> None:
-        self.model, self.settings, self.parts, self.privacy = model, settings, parts, privacy
-        self.generators = generators
-        self.certificate: Certificate | None = None
-        self.predictor = settings.predictor
-        tosses = self.predictor.tosses_coins or settings.certification.target_tau is not None
-        if tosses or METHODS[settings.method].post_processes:
-            self.predictor = replace(self.predictor, key=generators.key("people").hex())
-
-    def post_process(self, epsilon: float, config: TrainConfig) -> None:
-        """Change decisions by group so that the rates agree, from a noisy count of those about the training records."""
-        train = self.parts.train
-        coins = self.generators.key("coins of the histogram")
-        counts = count_decisions(self.model, self.predictor, [train], train.n_groups, coins)
-        if epsilon:
-            # As with the looks: a seed that is used again meets other counts with other noise.
-            noise = self.generators.below(f"histogram of {counts.tolist()}")
-            counts = release_counts(counts, epsilon=epsilon, rand_below=noise)
-        flips = fair_flips(
-            counts,
-            parity=config.parity,
-            max_gap=config.max_gap,
-            min_ratio=config.min_ratio,
-            positive_rate=config.positive_rate,
-        )
-        self.predictor = replace(self.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
-
-    def enough(self, step: int) -> bool:
-        """Look at the model in mid-training, where a look was registered; true if the required bound is met.
-
-        Training records do not depend on the held-out ones, so every look but the one that ends training finds the
-        model that it would have found anyway, and the failure probabilities of the looks add up.
-        """
-        n_looks, n_steps = self.settings.certification.registration.n_looks, self.privacy.n_steps
-        steps = {n_steps * look // n_looks: look for look in range(1, n_looks)}
-        if step not in steps or not self.parts.fraction:
-            return False
-        certificate = self._look(steps[step])
-        if certificate.met:
-            self.certificate = certificate
-        return certificate.met
-
-    def result(self) -> tuple[Predictor, Certificate | NotCertified]:
-        """The rule to deploy and its certificate, diluted to the target if one was set."""
-        reason = self.settings.reason_for_no_certificate(self.parts.held_out.n_groups)
-        if reason:
-            return self.predictor, NotCertified(reason)
-        registration, target = self.settings.certification.registration, self.settings.certification.target_tau
-        certificate = self.certificate or self._look(registration.n_looks)
-        predictor = self.predictor
-        if target is not None:
-            certificate = certificate.diluted(target)
-            assert certificate.dilution is not None
-            predictor = replace(predictor, dilution=certificate.dilution.share, constant=certificate.dilution.constant)
-        about = {
-            "model_sha256": self.model.digest(),
-            "predictor": predictor.described(),
-            "smoothing": self.model.described_smoothing(),
-            "records": HELD_OUT,
-            "noise_seeded": self.generators.seeded,
-            "fraction": self.parts.fraction,
-        }
-        return predictor, replace(certificate, about={**certificate.about, **about})
-
-    def _look(self, look: int) -> Certificate:
-        names = self.parts.held_out.group_names
-        coins, epsilons = self.generators.key("coins"), tuple(self.privacy.certify_epsilons[name] for name in names)
-        counts = count_decisions(self.model, self.predictor, [self.parts.held_out], len(names), coins)
-        certificate = release_certificate(
-            counts,
-            group_names=names,
-            registration=self.settings.certification.registration,
-            epsilons=epsilons,
-            expected_sizes=self.parts.expected_held_out,
-            # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
-            rand_below=self.generators.below(f"look {look} at {counts.tolist()} with {epsilons}"),
-        )
-        capped = certificate.capped(self.predictor.input_agnostic_tau(self.model))
-        return replace(capped, about={"look": look})
+def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Certificate:
+    """One look at the held-out records: count the decisions of the present model, add noise, and bound the gaps."""
+    held_out, generators = prepared.parts.held_out, prepared.generators
+    names = held_out.group_names
+    epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
+    counts = count_decisions(prepared.model, predictor, [held_out], len(names), generators.key("coins"))
+    certificate = release_certificate(
+        counts,
+        group_names=names,
+        registration=prepared.settings.certification.registration,
+        epsilons=epsilons,
+        expected_sizes=prepared.parts.expected_held_out,
+        # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
+        rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
+    )
+    return replace(certificate.capped(predictor.input_agnostic_tau(prepared.model)), about={"look": number})
 
 
-def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
-    """Refuse, before training, a group whose certification records may spend next to nothing on a look."""
-    for name, epsilon in privacy.certify_epsilons.items():
-        if epsilon / n_looks < SMALLEST_EPSILON:
-            raise ValueError(
-                f"group {name!r} spends an epsilon of {epsilon:.2g} only, too little to be certified with; use "
-                "noise_allocation='per_group', or certify_fraction=0 for no certificate."
-            )
+def met_at(prepared: PreparedRun, step: int) -> Certificate | None:
+    """The certificate of a look in mid-training, if one was registered for this step and meets the required bound.
+
+    Training records do not depend on the held-out ones, so every look but the one that ends training finds the model
+    that it would have found anyway, and the failure probabilities of the looks add up.
+    """
+    n_looks, n_steps = prepared.settings.certification.registration.n_looks, prepared.plan.n_steps
+    numbers = {n_steps * number // n_looks: number for number in range(1, n_looks)}
+    if step not in numbers or not prepared.parts.fraction:
+        return None
+    certificate = look(prepared, numbers[step], prepared.predictor)
+    return certificate if certificate.met else None
+
+
+def post_processed(prepared: PreparedRun) -> Predictor:
+    """The rule that changes decisions by group until the rates agree, from noisy counts of the training records."""
+    train, generators, config = prepared.parts.train, prepared.generators, prepared.config
+    coins, epsilon = generators.key("coins of the histogram"), prepared.settings.histogram_epsilon
+    counts = count_decisions(prepared.model, prepared.predictor, [train], train.n_groups, coins)
+    if epsilon:
+        # As with a look: a seed that is used again meets other counts with other noise.
+        counts = release_counts(counts, epsilon=epsilon, rand_below=generators.below(f"histogram of {counts.tolist()}"))
+    flips = fair_flips(
+        counts,
+        parity=config.parity,
+        max_gap=config.max_gap,
+        min_ratio=config.min_ratio,
+        positive_rate=config.positive_rate,
+    )
+    return replace(prepared.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
+
+
+def certified(
+    prepared: PreparedRun, predictor: Predictor, early: Certificate | None
+) -> tuple[Predictor, Certificate | NotCertified]:
+    """The rule to deploy, diluted to the target if one was set, and its certificate: early, or of a last look."""
+    settings, parts = prepared.settings, prepared.parts
+    reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
+    if reason:
+        return predictor, NotCertified(reason)
+    certificate = early or look(prepared, settings.certification.registration.n_looks, predictor)
+    if settings.certification.target_tau is not None:
+        certificate = certificate.diluted(settings.certification.target_tau)
+        assert certificate.dilution is not None
+        predictor = replace(predictor, dilution=certificate.dilution.share, constant=certificate.dilution.constant)
+    about = {
+        "model_sha256": prepared.model.digest(),
+        "predictor": predictor.described(),
+        "smoothing": prepared.model.described_smoothing(),
+        "records": HELD_OUT,
+        "noise_seeded": prepared.generators.seeded,
+        "fraction": parts.fraction,
+    }
+    return predictor, replace(certificate, about={**certificate.about, **about})

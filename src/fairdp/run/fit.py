@@ -1,28 +1,20 @@
-"""One fit from start to end: hold records out, plan, train, certify, account."""
+"""One fit from start to end: train on one part of the records, certify on the other."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
-from fairdp.accounting.plan import Plan
-from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config.model import ModelConfig
-from fairdp.config.training import TrainConfig
-from fairdp.data.columns import EncodedColumns
-from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.networks.building import build_model
+from fairdp.methods.functional import solve
 from fairdp.networks.models import ScoreModel
-from fairdp.randomness import Generators
-from fairdp.run.certifying import Looks, check_certifiable
-from fairdp.run.checkpoint import Checkpoint, resumed_checkpoint
-from fairdp.run.hold_out import Parts, hold_out
-from fairdp.run.plan import account
+from fairdp.run.certifying import certified, met_at, post_processed
+from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
+from fairdp.run.prepared import PreparedRun
 from fairdp.run.progress import Progress
-from fairdp.run.settings import RunSettings
 from fairdp.run.training import run
 
 
@@ -40,115 +32,47 @@ class FittedRun:
     seconds: dict[str, float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """That a run is one of several, of which the best will be kept.
-
-    Parameters
-    ----------
-    split_key
-        Secret of the coins that hold records out, the same for all trials.
-    selection
-        What the choice spends.
-    """
-
-    split_key: bytes = field(repr=False)
-    selection: Selection
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedRun:
-    """Everything that is decided before the first step: parts, plan, model, and what will be promised."""
-
-    settings: RunSettings
-    looks: Looks
-    plan: Plan
-    config: TrainConfig
-    model_config: ModelConfig
-    resumed: Checkpoint | None
-
-
 def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
-    """Train on one part of the records and certify on the other; every record is in one of them."""
-    looks, settings, started = prepared.looks, prepared.settings, time.perf_counter()
+    """Train and certify; every record is used for one of the two."""
+    settings, parts, started = prepared.settings, prepared.parts, time.perf_counter()
+    early: Certificate | None = None
+    if METHODS[settings.method].closed_form:
+        solve(prepared.model, parts.train, prepared.plan, prepared.generators)
+        return finish_run(prepared, {}, early, started=started)
+
+    def enough(step: int) -> bool:
+        nonlocal early
+        early = met_at(prepared, step)
+        return early is not None
+
     notes = run(
-        looks.model,
-        looks.parts.train,
+        prepared.model,
+        parts.train,
         prepared.plan,
         prepared.config,
-        looks.generators,
+        prepared.generators,
         progress,
         prepared.resumed,
-        held_out=looks.parts.held_out,
+        held_out=parts.held_out,
         fixed=(settings.method, settings.certification, settings.predictor),
-        look=looks.enough,
+        look=enough,
     )
-    return finish_run(prepared, notes, started=started)
+    return finish_run(prepared, notes, early, started=started)
 
 
-def prepare_run(
-    settings: RunSettings,
-    data: GroupedData,
-    progress: Progress,
-    *,
-    public_assumptions: tuple[str, ...] = (),
-    columns: EncodedColumns | None = None,
-    trial: Trial | None = None,
-) -> PreparedRun:
-    """Hold records out, plan for the rest, and build the model."""
-    if trial is not None:
-        settings = settings.as_trial(trial.selection.expected_trials)
-    settings.check_weighted(data.weights is not None)
-    generators, resumed = _start(settings, progress)
-    parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)
-    progress.observe_parts(parts.train, parts.held_out)
-    shape = data.X.shape[1:]
-    config, plan, privacy = account(
-        settings,
-        parts,
-        shape,
-        seeded=generators.seeded,
-        public_assumptions=public_assumptions,
-        selection=trial.selection if trial else None,
-    )
-    model_config = settings.model_config(shape, columns)
-    check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
-    model = build_model(model_config, shape, settings.module, generators.start)
-    model.smoothing = settings.smoothing(config, generators)
-    return PreparedRun(
-        settings=settings,
-        looks=Looks(model, settings, parts, privacy, generators),
-        plan=plan,
-        config=config,
-        model_config=model_config,
-        resumed=resumed,
-    )
-
-
-def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Checkpoint | None]:
-    """Sources of chance, and the checkpoint to continue from, whose secret key goes on."""
-    if progress.checkpoint is not None and not METHODS[settings.method].is_one_run:
-        raise ValueError(f"method={settings.method!r} writes no checkpoints; leave out --checkpoint.")
-    generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
-    if resumed is not None:
-        generators = replace(generators, run_key=resumed.run_key, seeded=generators.seeded or resumed.seeded)
-    return generators, resumed
-
-
-def finish_run(prepared: PreparedRun, notes: dict[str, Any], *, started: float) -> FittedRun:
+def finish_run(prepared: PreparedRun, notes: dict[str, Any], early: Certificate | None, *, started: float) -> FittedRun:
     """Decide by the trained model, certify it, and gather what there is to say of the run."""
-    looks, settings = prepared.looks, prepared.settings
-    if METHODS[settings.method].post_processes:
-        looks.post_process(settings.histogram_epsilon, prepared.config)
+    post_processes = METHODS[prepared.settings.method].post_processes
+    predictor = post_processed(prepared) if post_processes else prepared.predictor
     trained = time.perf_counter()
-    predictor, certificate = looks.result()
+    predictor, certificate = certified(prepared, predictor, early)
     return FittedRun(
         model_config=prepared.model_config,
-        model=looks.model,
+        model=prepared.model,
         predictor=predictor,
-        privacy=looks.privacy,
+        privacy=prepared.privacy,
         certificate=certificate,
-        parts=looks.parts,
+        parts=prepared.parts,
         notes=notes,
         seconds={"train": trained - started, "certify": time.perf_counter() - trained},
     )

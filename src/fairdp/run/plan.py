@@ -31,7 +31,7 @@ def account(
 ) -> tuple[TrainConfig, Plan, PrivacySpent]:
     """The numbers of a run on these parts, its plan and what that will spend; of the records only sizes are used."""
     settings.budget.check_for(parts.expected_total)
-    sampled = not METHODS[settings.method].tables_only
+    sampled = not METHODS[settings.method].closed_form
     check_groups(parts.train.group_names, parts.sizes, settings.training["sample_rate"] if sampled else None)
     config, histogram = settings.train_config(shape, parts.sizes), settings.histogram_epsilon
     plan = plan_run(settings.method, config, settings.budget, parts.sizes, parts.counts_epsilon + histogram)

@@ -45,7 +45,7 @@ class RunSettings:
     def _check_method(self) -> None:
         """Refuse what the method cannot do, and name what can."""
         method, n_looks = METHODS[self.method], self.certification.registration.n_looks
-        if method.tables_only and (self.module is not None or self.model not in ("auto", "logistic")):
+        if method.closed_form and (self.module is not None or self.model not in ("auto", "logistic")):
             raise ValueError(
                 f"method={self.method!r} is a logistic model on tables only; use method='dpsgd' or model='logistic'."
             )
@@ -79,7 +79,7 @@ class RunSettings:
 
     def check_weighted(self, weighted: bool) -> None:
         """Refuse weights where the method has no use for them, instead of leaving them out in silence."""
-        if weighted and METHODS[self.method].tables_only:
+        if weighted and METHODS[self.method].closed_form:
             raise ValueError(f"method={self.method!r} takes no sample_weight; leave it out or use method='dpsgd'.")
 
     @property
@@ -106,7 +106,7 @@ class RunSettings:
             normalize_embedding=self.normalize_embedding,
             normalize_inputs=normalizes,
             numeric=columns.numeric if normalizes and columns is not None else (),
-            n_active=n_active if METHODS[self.method].tables_only else 0,
+            n_active=n_active if METHODS[self.method].closed_form else 0,
         )
 
     @classmethod

@@ -6,7 +6,6 @@ from typing import Any
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.methods.functional import solve
 from fairdp.methods.group_models import smoothing_notes, train_group_models
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
@@ -36,8 +35,6 @@ def run(
     A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
     there is to say of the training besides.
     """
-    if plan.recipe.noise_allocation == "laplace":
-        return solve(model, data, plan, generators)
     kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
     parts = [data] if held_out is None else [data, held_out]

@@ -9,6 +9,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.experiments.bench.contestants import Step, Task
 from fairdp.experiments.bench.meters import WARM_UP_ROUNDS, median_milliseconds
 from fairdp.methods import METHODS
+from fairdp.methods.functional import solve
 from fairdp.networks.building import build_model
 from fairdp.randomness import Generators
 from fairdp.run.progress import Progress
@@ -58,13 +59,16 @@ def _block(name: str, task: Task, data: GroupedData, n_rounds: int) -> Step:
 def _training(name: str, task: Task, data: GroupedData) -> Step:
     config = _config(name, task, n_steps=TRAINING)
     plan = make_plan(METHODS[name].recipe(config, _sizes(data)), BUDGET, n_steps=TRAINING)
-    linear = METHODS[name].tables_only
+    linear = METHODS[name].closed_form
     kind = ModelConfig(kind="logistic", n_active=task.shape[0]) if linear else ModelConfig(kind="mlp", hidden=(64, 64))
 
     def train() -> None:
         generators = Generators.of(0)
         model = build_model(kind, task.shape, None, generators.start)
-        run(model, data, plan, config, generators, Progress(), None)
+        if linear:
+            solve(model, data, plan, generators)
+        else:
+            run(model, data, plan, config, generators, Progress(), None)
 
     return train
 

@@ -1,0 +1,131 @@
+"""Everything that is decided before the first step of a run."""
+
+from dataclasses import dataclass, field, replace
+
+from fairdp._checks import ParameterError
+from fairdp.accounting.plan import Plan
+from fairdp.accounting.selection import Selection
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.config.certificate import SMALLEST_EPSILON
+from fairdp.config.model import ModelConfig
+from fairdp.config.training import TrainConfig
+from fairdp.data.columns import EncodedColumns
+from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
+from fairdp.networks.building import build_model
+from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
+from fairdp.run.checkpoint import Checkpoint, resumed_checkpoint
+from fairdp.run.hold_out import Parts, hold_out
+from fairdp.run.plan import account
+from fairdp.run.predictor import Predictor
+from fairdp.run.progress import Progress
+from fairdp.run.settings import RunSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """That a run is one of several, of which the best will be kept.
+
+    Parameters
+    ----------
+    split_key
+        Secret of the coins that hold records out, the same for all trials.
+    selection
+        What the choice spends.
+    """
+
+    split_key: bytes = field(repr=False)
+    selection: Selection
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedRun:
+    """A run before its first step: who is trained on, how, with what noise, and what will be promised.
+
+    The model is trained in place. The predictor is the rule that will decide, before any certificate changes it.
+    """
+
+    settings: RunSettings
+    parts: Parts
+    generators: Generators
+    config: TrainConfig
+    plan: Plan
+    privacy: PrivacySpent
+    model_config: ModelConfig
+    model: ScoreModel
+    predictor: Predictor
+    resumed: Checkpoint | None
+
+
+def prepare_run(
+    settings: RunSettings,
+    data: GroupedData,
+    progress: Progress,
+    *,
+    public_assumptions: tuple[str, ...] = (),
+    columns: EncodedColumns | None = None,
+    trial: Trial | None = None,
+) -> PreparedRun:
+    """Hold records out, plan for the rest, and build the model."""
+    if trial is not None:
+        settings = settings.as_trial(trial.selection.expected_trials)
+    settings.check_weighted(data.weights is not None)
+    generators, resumed = _start(settings, progress)
+    parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)
+    progress.observe_parts(parts.train, parts.held_out)
+    shape = data.X.shape[1:]
+    config, plan, privacy = account(
+        settings,
+        parts,
+        shape,
+        seeded=generators.seeded,
+        public_assumptions=public_assumptions,
+        selection=trial.selection if trial else None,
+    )
+    model_config = settings.model_config(shape, columns)
+    check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
+    model = build_model(model_config, shape, settings.module, generators.start)
+    model.smoothing = settings.smoothing(config, generators)
+    return PreparedRun(
+        settings=settings,
+        parts=parts,
+        generators=generators,
+        config=config,
+        plan=plan,
+        privacy=privacy,
+        model_config=model_config,
+        model=model,
+        predictor=_predictor(settings, generators),
+        resumed=resumed,
+    )
+
+
+def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Checkpoint | None]:
+    """Sources of chance, and the checkpoint to continue from, whose secret key goes on."""
+    if progress.checkpoint is not None and not METHODS[settings.method].is_one_run:
+        raise ParameterError("method", settings.method, "writes no checkpoints", "leave out `checkpoint`")
+    generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
+    if resumed is not None:
+        generators = replace(generators, run_key=resumed.run_key, seeded=generators.seeded or resumed.seeded)
+    return generators, resumed
+
+
+def _predictor(settings: RunSettings, generators: Generators) -> Predictor:
+    """The rule that decides, with a key where it tosses coins, or may come to toss them."""
+    tosses = settings.predictor.tosses_coins or settings.certification.target_tau is not None
+    if not tosses and not METHODS[settings.method].post_processes:
+        return settings.predictor
+    return replace(settings.predictor, key=generators.key("people").hex())
+
+
+def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
+    """Refuse, before training, a group whose certification records may spend next to nothing on a look."""
+    for name, epsilon in privacy.certify_epsilons.items():
+        if epsilon / n_looks < SMALLEST_EPSILON:
+            raise ParameterError(
+                "epsilon",
+                float(f"{epsilon:.2g}"),
+                f"is all that group {name!r} has, too small to certify",
+                "use `noise_allocation`='per_group', or `certify_fraction`=0 for no certificate",
+            )
