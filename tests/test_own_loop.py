@@ -140,7 +140,7 @@ def test_grouped_data_will_do():
     [
         ({"method": "fairsmooth"}, "method='fairsmooth' is not trained by single steps"),
         ({"method": "fairfm"}, "fairfm"),
-        ({"n_members": 5}, "n_members must be 1 in an own loop, got 5"),
+        ({"n_members": 5}, "n_members must be 1 in your own loop, got 5"),
         ({"n_looks": 3, "require_tau": 0.1}, "n_looks is above 1"),
     ],
 )

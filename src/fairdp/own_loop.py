@@ -13,6 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.arrays import grouped_arrays
@@ -60,7 +61,7 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     True
     """
     if module in _PREPARED:
-        raise ValueError("this module was prepared before, so it has learned from records already; build a new one.")
+        raise InputError("this module was prepared before, so it has learned from records already; build a new one.")
     estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=partial(_itself, module))
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
@@ -155,11 +156,11 @@ class PrivateLoop:
         for (name, own), place in zip(self._named(), self._places(), strict=True):
             ours = self._model.params[place]
             if (own.data_ptr(), own.dtype, own.numel()) != (ours.data_ptr(), ours.dtype, ours.numel()):
-                raise ValueError(
+                raise InputError(
                     f"parameter {name!r} was replaced; change it in place, as torch's optimisers do, or with copy_()."
                 )
             if not torch.isfinite(own).all():
-                raise ValueError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
+                raise InputError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
 
     def _settle(self) -> None:
         """What follows the update that the caller has made since the last release: bound the head, and average."""
@@ -169,7 +170,7 @@ class PrivateLoop:
 
     def _check_open(self) -> None:
         if self._finished:
-            raise ValueError("this run is finished; call make_private_fair for another, which spends anew.")
+            raise InputError("this run is finished; call make_private_fair for another, which spends anew.")
 
 
 def _itself(module: nn.Module) -> nn.Module:
@@ -180,14 +181,16 @@ def _itself(module: nn.Module) -> nn.Module:
 def _check(settings: RunSettings) -> None:
     method = METHODS[settings.method]
     if not method.is_one_run or method.closed_form or settings.certification.registration.n_looks > 1:
-        raise ValueError(
-            f"method={settings.method!r} is not trained by single steps, or n_looks is above 1; use method='dpsgd', "
-            "'fairdp' or 'fairdp_parity' with n_looks=1."
+        raise ParameterError(
+            "method",
+            settings.method,
+            "is not trained by single steps, or `n_looks` is above 1",
+            "use `method`='dpsgd', 'fairdp' or 'fairdp_parity' with `n_looks`=1",
         )
     if settings.training["n_members"] != 1:
         n_members = settings.training["n_members"]
-        raise ValueError(
-            f"n_members must be 1 in an own loop, got {n_members!r}: more are made by a last step of ours."
+        raise ParameterError(
+            "n_members", n_members, "must be 1 in your own loop", "The built-in last step makes the ensemble."
         )
 
 
@@ -196,5 +199,5 @@ def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, A
         return data, np.array([0, 1])
     if not (isinstance(data, tuple) and len(data) == 3):
         kind = type(data).__name__
-        raise ValueError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
+        raise InputError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
     return grouped_arrays(estimator, *data)

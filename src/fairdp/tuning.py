@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.account import trial_spends
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
 from fairdp.certify.certificate import Certificate
@@ -79,7 +80,8 @@ def tune(
     candidates = combinations(estimator, grid)
     progress = options.get("progress")
     if progress is not None and progress.checkpoint is not None:
-        raise ValueError(f"checkpoint={str(progress.checkpoint)!r} would join trials that must not know of each other.")
+        where = str(progress.checkpoint)
+        raise ParameterError("checkpoint", where, "is not supported for a search: trials must be independent")
     expected = float(max(4, 2 * len(candidates)) if expected_trials is None else expected_trials)
     rng = np.random.default_rng(seed_of(estimator.random_state))
     seeded = estimator.random_state is not None
@@ -104,12 +106,12 @@ def combinations(estimator: FairDPClassifier, grid: Mapping[str, Sequence[Any]])
     free = sorted(set(estimator.get_params(deep=False)) - set(_FIXED))
     for name, values in grid.items():
         if name not in free:
-            raise ValueError(f"grid names {name!r}, which cannot be tuned; such are {', '.join(free)}.")
+            raise InputError(f"`grid` names {name!r}, which cannot be tuned; tunable parameters: {', '.join(free)}.")
         if isinstance(values, str) or not len(values):
-            raise ValueError(f"grid needs a list of values for {name}, got {values!r}.")
+            raise InputError(f"`grid` needs a list of values for {name}, got {values!r}.")
     found = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     if len(found) < 2:
-        raise ValueError("grid leaves nothing to choose: give a parameter two values, or fit without tuning.")
+        raise InputError("`grid` leaves nothing to choose: give a parameter two values, or fit without tuning.")
     return found
 
 
@@ -152,16 +154,18 @@ def _check(settings: RunSettings, data: GroupedData) -> None:
     """Refuse, before the first, trials that spend nothing and those that leave no counts to compare them by."""
     settings.check_weighted(data.weights is not None)
     if not METHODS[settings.method].private:
-        raise ValueError(
-            f"method={settings.method!r} is not private, so there is nothing to pay for; use another search."
+        raise ParameterError(
+            "method", settings.method, "is not private, so there is nothing to pay for", "use another search"
         )
     reason = settings.reason_for_no_certificate(data.n_groups)
     if reason:
-        raise ValueError(
+        raise InputError(
             f"trials are compared by the counts of their certificates, but there is none, because {reason}."
         )
     if settings.group_sizes == "private":
-        raise ValueError("group_sizes='private' would be counted anew in every trial; tune with public group sizes.")
+        raise ParameterError(
+            "group_sizes", "private", "would be counted anew in every trial", "tune with public group sizes"
+        )
 
 
 def _settings(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> RunSettings:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from fairdp._checks import ParameterError
 from fairdp.accounting.recipe import Recipe
 from fairdp.config.training import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
@@ -18,9 +19,9 @@ def dp_is_sgd(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
     batch_size, n_groups = config.sample_rate * sum(group_sizes), len(group_sizes)
     rates = tuple(min(config.max_sample_rate, batch_size / (n_groups * size)) for size in group_sizes)
     if min(rate * size for rate, size in zip(rates, group_sizes, strict=True)) < 1:
-        raise ValueError(
-            f"max_sample_rate={config.max_sample_rate:g} leaves fewer than one record of a group in a batch; use "
-            f"{1 / min(group_sizes):.2g} or more."
+        enough = f"use {1 / min(group_sizes):.2g} or more"
+        raise ParameterError(
+            "max_sample_rate", config.max_sample_rate, "leaves fewer than one record of a group in a batch", enough
         )
     weights = tuple(rate * size / batch_size for rate, size in zip(rates, group_sizes, strict=True))
     return replace(dpsgd(config, group_sizes), sample_rates=rates, group_weights=weights)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from fairdp._checks import InputError
 from fairdp.networks.inspection import all_bookkept, check_records_stay_apart, is_trained, public_probe, slices_of
 from fairdp.networks.layers import BOOKKEEPING
 from fairdp.networks.models import ScoreModel
@@ -36,7 +37,7 @@ def backprop_of(model: ScoreModel) -> Backprop:
         passed.backward(torch.ones_like(passed.scores))
     except (RuntimeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"the module cannot be differentiated record by record: {reason}") from error
+        raise InputError(f"the module cannot be differentiated record by record: {reason}") from error
     if not all_bookkept(model):
         return written
     hooked = Hooked(model)

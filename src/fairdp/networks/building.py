@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from fairdp._checks import InputError
 from fairdp.config.model import ModelConfig
 from fairdp.networks.extractors import cnn, logistic, mlp
 from fairdp.networks.models import ExtractorBuilder, ScoreModel
@@ -31,7 +32,7 @@ def build_model(
 def _built(module: ExtractorBuilder) -> nn.Module:
     if isinstance(module, nn.Module):
         kind = type(module).__name__
-        raise ValueError(
-            f"module must build the extractor when it is called, got a built {kind}; pass the class or a function."
+        raise InputError(
+            f"`module` must build the extractor when it is called, got a built {kind}; pass the class or a function."
         )
     return module()

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fairdp._checks import ParameterError
 from fairdp.config.model import ModelConfig
 
 _N_HATS = 6
@@ -94,9 +95,8 @@ def mlp(
 def cnn(shape: tuple[int, ...], *, activation: str = "tanh", normalize_embedding: bool = False) -> nn.Module:
     """Two strided convolutions, a pooling and a layer of 64: small enough for the noise, large enough for faces."""
     if len(shape) != 3 or min(shape[1:]) < 5:
-        raise ValueError(
-            f"model='cnn' needs images of shape (channels, height, width) with at least 5 × 5 pixels, got {shape}."
-        )
+        needed = f"needs images of shape (channels, height, width) with at least 5 × 5 pixels, got {shape}"
+        raise ParameterError("model", "cnn", needed)
     channels, height, width = shape
     act = ACTIVATIONS[activation]
     features: list[nn.Module] = [

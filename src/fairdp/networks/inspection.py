@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairdp._checks import InputError
 from fairdp.networks.layers import has_bookkeeping
 from fairdp.networks.models import ScoreModel
 
@@ -27,12 +28,12 @@ def check_records_stay_apart(model: ScoreModel) -> None:
     for layer in dropouts:
         layer.train()
     if any(not torch.equal(a, b) for a, b in zip(before, model.extractor.state_dict().values(), strict=True)):
-        raise ValueError(
+        raise InputError(
             "the module changes its own state in forward, so it would remember private records; remove that buffer, or "
             "use nn.GroupNorm in place of a batch norm."
         )
     if together.shape != apart.shape or not torch.allclose(together, apart, rtol=1e-3, atol=1e-4):
-        raise ValueError(
+        raise InputError(
             "the module lets the records of a batch influence each other; every record must be embedded on its own: "
             "look for a mean, a maximum or a softmax over the first axis."
         )

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv1d_weight, conv2d_weight
 
+from fairdp._checks import InputError
 from fairdp.networks.terms import EmbeddingTerm, LayerTerm, LinearTerm, PositionsTerm, WrittenTerm
 
 Slices = dict[str, slice]
@@ -134,7 +135,7 @@ def refuse_mixing_layers(extractor: nn.Module) -> None:
     for name, layer in extractor.named_modules():
         reason = why_refused(layer)
         if reason:
-            raise ValueError(f"layer {name or 'extractor'!r} ({type(layer).__name__}) {reason}.")
+            raise InputError(f"layer {name or 'extractor'!r} ({type(layer).__name__}) {reason}.")
 
 
 def why_refused(layer: nn.Module) -> str | None:

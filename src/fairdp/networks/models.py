@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from fairdp._checks import InputError
 from fairdp.networks.extractors import keeps_records_apart
 from fairdp.networks.layers import refuse_mixing_layers
 
@@ -190,7 +191,7 @@ class ScoreModel:
                 return self.extractor(torch.zeros(1, *self.shape)).flatten(1).shape[1]
         except (RuntimeError, IndexError, TypeError) as error:
             reason = str(error).splitlines()[0]
-            raise ValueError(f"the module cannot embed records of shape {self.shape}: {reason}.") from error
+            raise InputError(f"the module cannot embed records of shape {self.shape}: {reason}.") from error
 
     def _start_head(self, head: Tensor) -> None:
         nn.init.uniform_(head, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))

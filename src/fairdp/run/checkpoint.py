@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
+from fairdp._checks import InputError, ParameterError
 from fairdp._files import described_tensors, write_file
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
@@ -88,14 +89,14 @@ def fingerprint_of(
 def check_new(path: Path) -> None:
     """Refuse, before training, a checkpoint that would overwrite a file or could not be written."""
     if path.exists():
-        raise ValueError(
-            f"checkpoint {str(path)!r} exists already; add --resume to continue from it, or choose another name."
+        raise ParameterError(
+            "checkpoint", str(path), "exists already", "add `resume` to continue from it, or choose another name"
         )
     try:
         write_file(path, b"")
         path.unlink()
     except OSError as error:
-        raise ValueError(f"checkpoint {str(path)!r} cannot be written: {error.strerror}.") from None
+        raise ParameterError("checkpoint", str(path), f"cannot be written: {error.strerror}") from None
 
 
 def network_digest(model: ScoreModel) -> str:
@@ -143,13 +144,13 @@ def write_checkpoint(
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; one clear line if it is missing, damaged or of another version."""
     if not path.exists():
-        raise ValueError(f"checkpoint {str(path)!r} does not exist; leave out --resume to start a new run.")
+        raise ParameterError("checkpoint", str(path), "does not exist", "leave out `resume` to start a new run")
     try:
         about, tensors = described_tensors(path, framework="pt")
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
-        raise ValueError(f"checkpoint {str(path)!r} cannot be read ({error}); start the run anew.") from error
+        raise ParameterError("checkpoint", str(path), f"cannot be read ({error})", "start the run anew") from error
     if about["format"] != FORMAT:
-        raise ValueError(f"checkpoint {str(path)!r} has format {about['format']}, this version reads {FORMAT}.")
+        raise ParameterError("checkpoint", str(path), f"has format {about['format']}, this version reads {FORMAT}")
     return Checkpoint(
         fingerprint=about["fingerprint"],
         network=about["network"],
@@ -165,7 +166,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
     """Put a run back to where its checkpoint was written."""
-    other = ValueError(
+    other = InputError(
         "the checkpoint belongs to another run: data, method, settings, network and version of fairdp must be the same."
     )
     if checkpoint.fingerprint != fingerprint:
@@ -216,5 +217,5 @@ def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
             check_new(progress.checkpoint)
         return None
     if progress.checkpoint is None:
-        raise ValueError("resume needs a checkpoint file; pass --checkpoint FILE as well.")
+        raise InputError("`resume` needs a checkpoint file; give `checkpoint` as well.")
     return read_checkpoint(progress.checkpoint)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairdp import _checks
+from fairdp._checks import InputError
 from fairdp.certify.gaussian import input_agnostic_bound, smoothed_probability
 from fairdp.networks.models import ScoreModel
 
@@ -79,7 +80,7 @@ class Predictor:
             if groups is None and len(self.flips) == 1:
                 groups = np.zeros(len(records), dtype=np.int64)
             if groups is None:
-                raise ValueError("this model decides by group; give the group of every record (sensitive_features).")
+                raise InputError("this model decides by group; give the group of every record in `sensitive_features`.")
             no, yes = np.array(self.flips).T
             own = (1 - own) * no[groups] + own * yes[groups]
         return (1 - self.dilution) * own + self.dilution * self.constant
@@ -95,7 +96,7 @@ class Predictor:
     ) -> NDArray[np.int64]:
         """Decision for each record; the coin of a person is a keyed hash of their id, or else of their record."""
         if person_ids is not None and len(person_ids) != len(X):
-            raise ValueError(f"person_ids has {len(person_ids)} entries, but X has {len(X)} records.")
+            raise InputError(f"`person_ids` has {len(person_ids)} entries, but X has {len(X)} records.")
         chances = self.chances(model, X, groups=groups, scores=scores)
         if not self.tosses_coins:
             return chances.astype(np.int64)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from fairdp._checks import InputError
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
@@ -65,4 +66,6 @@ def run(
 def check_unchanged(model: ScoreModel) -> None:
     """Refuse a trained model whose module has written down what it saw."""
     if model.has_changed_itself():
-        raise ValueError("the module changed its own buffers in training, so it remembers private records; use none.")
+        raise InputError(
+            "the module changed its own buffers in training, so it remembers private records; remove these buffers."
+        )
