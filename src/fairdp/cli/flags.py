@@ -1,21 +1,35 @@
-"""Messages of the library in the words of the command line: flags instead of parameters."""
+"""Texts in the words of the command line: flags instead of parameters."""
 
 import re
 
 import click
 
-from fairdp._checks import InputError
+from fairdp._checks import InputError, in_words
+from fairdp.config.parameters import DECLARED
+
+_FLAGS = {name: declared.flag for name, declared in DECLARED.items() if declared.flag is not None}
+
 
 # What stands in quotes is a user's own word: a column, a file, a value. The apostrophe of a word opens none.
 _QUOTED = r"""(?<!\w)(?:'[^']*'|"[^"]*")"""
 
 
 def in_flags(error: Exception, command: click.Command) -> str:
-    """The message of an error, with the flags of a command in place of the parameters that it mentions."""
+    """The message of an error, with what the user of a command types in place of the parameters that it mentions."""
     if not isinstance(error, InputError):
         return with_flags(str(error), command)
-    flags = {str(option.name): option.opts[0] for option in command.params if isinstance(option, click.Option)}
-    return error.in_words_of(lambda name: flags.get(name, name))
+    typed = {str(own.name): own.opts[0] for own in command.params if isinstance(own, click.Option)}
+    typed |= {str(own.name): own.human_readable_name for own in command.params if isinstance(own, click.Argument)}
+    return error.in_words_of(lambda name: typed.get(name, name))
+
+
+def help_in_flags(text: str) -> str:
+    """The text of a declaration, with flags for parameters.
+
+    >>> help_in_flags("Not a guarantee: see `require_tau`. `fairdp methods` lists them; `fairdp` is one.")
+    'Not a guarantee: see --require-tau. `fairdp methods` lists them; fairdp is one.'
+    """
+    return in_words(text, lambda name: _FLAGS.get(name, name))
 
 
 def with_flags(message: str, command: click.Command) -> str:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified, certify
 from fairdp.certify.release import release_counts
-from fairdp.config.certificate import SMALLEST_EPSILON, Registration
+from fairdp.config.certificate import SMALLEST_EPSILON
+from fairdp.config.preregistration import Preregistration
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
@@ -45,7 +46,7 @@ def release_certificate(
     counts: NDArray[np.int64],
     *,
     group_names: tuple[str, ...],
-    registration: Registration,
+    registration: Preregistration,
     epsilons: tuple[float, ...],
     expected_sizes: tuple[float, ...],
     rand_below: RandBelow,
