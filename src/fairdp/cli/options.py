@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairdp._format import bound_above
-from fairdp.cli.flags import help_in_flags, with_flags
+from fairdp.cli.flags import help_in_flags
 from fairdp.cli.sections import OUTPUT, Option
 from fairdp.config.parameters import DATA, DECLARED, Declaration
 from fairdp.config.reference import default_text
@@ -148,7 +148,7 @@ def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -
     if required is None:
         return
     if not certificate["certified"]:
-        reason = with_flags(certificate["reason"], click.get_current_context().command)
+        reason = certificate["reason"]
         click.echo(f"missed: --require-tau {required:g}: not certified, because {reason}.", err=True)
         raise click.exceptions.Exit(1)
     missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
