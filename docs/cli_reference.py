@@ -7,16 +7,19 @@ from pathlib import Path
 import click
 
 from fairdp.cli import fairdp
+from fairdp.cli.sections import SectionedCommand, options_by_section
 
 PAGE = Path(__file__).with_name("cli.md")
 # Said once for all commands.
-SHARED = ("seed", "as_json", "help")
+SHARED = {"--json", "--help"}
 
 OPENING = """# The command line
 
-<!-- Made by `python docs/cli_reference.py`; change the help texts in src/fairdp/cli/ instead. -->
+<!-- Made by `python docs/cli_reference.py`; change the help texts in src/fairdp/cli/ and in
+src/fairdp/config/parameters.py instead. -->
 
-`fairdp COMMAND --help` says the same as this page. Every command also has
+`fairdp COMMAND --help` says the same as this page; [Parameters](parameters.md) has what can be chosen about a model in
+one table. Every command also has
 
 | option | meaning |
 |---|---|
@@ -48,7 +51,7 @@ OPENING = """# The command line
 def page() -> str:
     """The whole page."""
     found = list(_leaves(fairdp, "fairdp"))
-    shared = [option for option in found[0][1].params if option.name in ("seed", "as_json")]
+    shared = [option for option in found[0][1].params if option.name == "as_json"]
     rows = [f"| [`{path}`](#{path.replace(' ', '-')}) | {_paragraphs(command)[0]} |" for path, command in found]
     opening = OPENING.format(shared="\n".join(_rows(found[0][1], shared)), commands="\n".join(rows))
     return opening + "".join(_section(path, command) for path, command in found)
@@ -66,11 +69,19 @@ def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Comm
 def _section(path: str, command: click.Command) -> str:
     context = click.Context(command, info_name=path)
     usage = " ".join([path, *command.collect_usage_pieces(context)])
-    own = [option for option in command.params if isinstance(option, click.Option) and option.name not in SHARED]
-    options = ["| option | meaning |", "|---|---|", *_rows(command, own), ""] if own else []
+    sections = options_by_section(command, context)
+    if not isinstance(command, SectionedCommand):
+        sections = {"": [option for option in command.params if isinstance(option, click.Option)]}
+    options = [line for section, own in sections.items() for line in _table(command, section, own)]
     examples = _examples(command)
     parts = [f"\n## {path}\n", "```", usage, "```\n", *(f"{text}\n" for text in _paragraphs(command)), *options]
     return "\n".join([*parts, "```", *examples, "```"]) + "\n"
+
+
+def _table(command: click.Command, section: str, options: list[click.Option]) -> list[str]:
+    """The options under one heading, without those that every command has."""
+    rows = _rows(command, [option for option in options if not SHARED & {*option.opts}])
+    return [f"| {section or 'option'} | meaning |", "|---|---|", *rows, ""] if rows else []
 
 
 def _rows(command: click.Command, options: list[click.Option]) -> list[str]:

@@ -104,7 +104,10 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(("script", "target"), [("cli_reference", "cli"), ("error_messages", "errors")])
+@pytest.mark.parametrize(
+    ("script", "target"),
+    [("cli_reference", "cli"), ("parameter_reference", "parameters"), ("error_messages", "errors")],
+)
 def test_generated_page_is_current(script: str, target: str) -> None:
     made = runpy.run_path(str(DOCS / f"{script}.py"))["page"]()
     assert (DOCS / f"{target}.md").read_text() == made, f"run: python docs/{script}.py"

@@ -169,7 +169,8 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
     """
     from fairdp.accounting.mechanisms import PrivacyBudget
     from fairdp.accounting.plan import make_plan
-    from fairdp.config.training import LARGEST_PHYSICAL_BATCH, TrainConfig
+    from fairdp.config.limits import LARGEST_PHYSICAL_BATCH
+    from fairdp.config.training import TrainConfig
     from fairdp.methods import METHODS
     from fairdp.networks.extractors import logistic
     from fairdp.training.loop import Trainer

@@ -9,6 +9,11 @@ from numbers import Real
 _MENTIONED = re.compile(r"`(\w+)`")
 
 
+def in_words(template: str, name_of: Callable[[str], str]) -> str:
+    """A text with the parameters that it mentions called by other names, and without their backquotes."""
+    return _MENTIONED.sub(lambda match: name_of(match[1]), template)
+
+
 class InputError(ValueError):
     """Input that cannot be used, with a message of one line for whoever gave it. All else is a fault of the program."""
 
@@ -23,7 +28,7 @@ class InputError(ValueError):
         >>> ParameterError("n_looks", 3, "needs `require_tau`").in_words_of(lambda name: f"--{name.replace('_', '-')}")
         '--n-looks=3 needs --require-tau.'
         """
-        return _MENTIONED.sub(lambda match: name_of(match[1]), self.template)
+        return in_words(self.template, name_of)
 
     def __str__(self) -> str:
         return self.in_words_of(str)
@@ -94,15 +99,6 @@ def in_unit_interval(**values: float) -> None:
     for name, value in values.items():
         if not (isinstance(value, Real) and 0 < value < 1):
             raise ParameterError(name, value, "must be in (0, 1)")
-
-
-def target(*, max_gap: float, min_ratio: float, positive_rate: float | None) -> None:
-    """A gap, a ratio and a rate, each from none to all; the rate may be left open."""
-    values = (("max_gap", max_gap, 0.03), ("min_ratio", min_ratio, 0.8), ("positive_rate", positive_rate, 0.2))
-    for name, value, example in values:
-        is_open = name == "positive_rate" and value is None
-        if not is_open and not (isinstance(value, Real) and 0 <= value <= 1):
-            raise ParameterError(name, value, f"must be in [0, 1], such as {example:g}")
 
 
 def sample_rate(**values: float) -> None:

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from fairdp._format import html_table
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.record import certificate_statement, estimated_metrics
-from fairdp.config.training import DEFAULT_METHOD
+from fairdp.config.parameters import Parameters
+from fairdp.config.reference import with_parameters
 from fairdp.data.arrays import grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
@@ -31,63 +32,11 @@ from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.form import loaded_form, saved_form, storable
 
 
-class FairDPClassifier(ClassifierMixin, BaseEstimator):
+@with_parameters
+class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     r"""Binary classifier trained with differential privacy, group by group.
 
-    Parameters
-    ----------
-    method
-        Name of the training method; ``fairdp.METHODS`` lists them. The default aims at a gap without refusing
-        everybody; ``"fairdp"`` is the paper's.
-    epsilon, delta
-        Privacy budget for adding or removing one record. ``epsilon=inf`` trains without noise, for debugging.
-    model
-        ``"mlp"``, ``"logistic"``, ``"cnn"``, or ``"auto"``: an MLP for tables and the CNN for images.
-    hidden, activation, normalize_embedding
-        Layer sizes of the MLP, activation (``"relu"``, ``"tanh"``), and whether embeddings are scaled to norm one.
-    module
-        Class or function that builds a feature extractor, used instead of ``model``.
-    weight_bound
-        Bound on the norm of the head with its bias, :math:`M`; used by ``fairdp``.
-    clip_norm, sample_rate, n_steps, learning_rate
-        :math:`C, q, T, \eta`; None picks the default of the model kind. Several learning rates share the run equally.
-    schedule, optimizer, momentum, sgd_learning_rate
-        See `TrainConfig`.
-    n_members
-        Heads of the ensemble made in the last step, :math:`N`; used by ``fairdp``.
-    noise_allocation
-        ``"per_group"`` (the paper) or ``"average"`` (less noise for the same ε); used by ``fairdp``.
-    parity, max_gap, min_ratio, positive_rate
-        Target of ``fairdp_parity``, ``raco_dp``, ``dp_postprocess``: rates that should agree, ``"demographic_parity"``,
-        ``"equal_opportunity"`` or ``"equalized_odds"``, and the difference (None: 0.03), the smallest over the largest
-        rate (None: any; given alone, any difference) and the share of positive decisions (None: any) aimed at.
-    fairness_weight
-        Weight of the penalty of ``dp_fermi``.
-    grouping, max_sample_rate
-        What ``dp_is_sgd`` samples equally often, ``"attribute"`` or ``"attribute_and_label"``, and at most how often.
-    parameter_noise, n_draws
-        Smoothing of ``fairsmooth``, ``dpsgd_smooth`` and ``fairfm_smooth``: deviation and number of draws.
-    group_sizes
-        ``"public"``, or ``"private"``: the sizes are counted with noise, for 5 % of epsilon.
-    certify_fraction, confidence
-        Share of the records that is held out for the fairness certificate (0: no certificate), and its confidence.
-    certify_metrics
-        Metrics to certify, out of ``"demographic_parity"``, ``"equal_opportunity"``, ``"equalized_odds"``; None: all.
-    require_tau, n_looks
-        Bound that the certificate should meet, and how often to look for it: more than one look ends training at the
-        first that meets it, and all looks share confidence and epsilon.
-    target_tau
-        Gap to which the decisions are diluted where the certificate alone does not reach it.
-    predictor, smoothing
-        ``"deterministic"``; ``"gibbs"``: a random head for each person; ``"smoothed"``: noise of this deviation on the
-        head for each person. Coins fall the same way for the same person.
-    max_sample_weight
-        Largest weight that ``fit`` may be given in ``sample_weight``; noise is scaled to it.
-    max_physical_batch_size
-        Records per forward pass; affects memory, and the result by no more than rounding.
-    random_state
-        Seed for repeatable experiments; the guarantee then holds only while the seed is secret. None: the operating
-        system's entropy.
+    {parameters}
 
     Attributes
     ----------
@@ -114,77 +63,6 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
 
     # Routed on request, though `fit` does not name it.
     __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
-
-    def __init__(
-        self,
-        *,
-        method: str = DEFAULT_METHOD,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        model: str = "auto",
-        hidden: tuple[int, ...] = (32,),
-        activation: str | None = None,
-        normalize_embedding: bool = False,
-        module: ExtractorBuilder | None = None,
-        weight_bound: float = 1.0,
-        clip_norm: float | None = None,
-        sample_rate: float | None = None,
-        n_steps: int | None = None,
-        learning_rate: float | tuple[float, ...] | None = None,
-        schedule: str = "piecewise",
-        optimizer: str | None = None,
-        momentum: float | None = None,
-        sgd_learning_rate: float = 0.005,
-        n_members: int = 10,
-        noise_allocation: str = "per_group",
-        parity: str = "demographic_parity",
-        max_gap: float | None = None,
-        min_ratio: float | None = None,
-        positive_rate: float | None = None,
-        fairness_weight: float = 10.0,
-        grouping: str = "attribute",
-        max_sample_rate: float = 1.0,
-        parameter_noise: float = 0.1,
-        n_draws: int = 100,
-        group_sizes: str = "public",
-        certify_fraction: float = 0.2,
-        confidence: float = 0.95,
-        certify_metrics: tuple[str, ...] | None = None,
-        require_tau: float | None = None,
-        n_looks: int = 1,
-        target_tau: float | None = None,
-        predictor: str = "deterministic",
-        smoothing: float = 1.0,
-        max_sample_weight: float = 1.0,
-        max_physical_batch_size: int = 4096,
-        random_state: int | np.random.RandomState | np.random.Generator | None = None,
-    ) -> None:
-        self.method = method
-        self.epsilon, self.delta = epsilon, delta
-        self.model = model
-        self.hidden, self.activation = hidden, activation
-        self.normalize_embedding = normalize_embedding
-        self.module = module
-        self.weight_bound = weight_bound
-        self.clip_norm = clip_norm
-        self.sample_rate, self.n_steps = sample_rate, n_steps
-        self.learning_rate = learning_rate
-        self.schedule, self.optimizer = schedule, optimizer
-        self.momentum, self.sgd_learning_rate = momentum, sgd_learning_rate
-        self.n_members, self.noise_allocation = n_members, noise_allocation
-        self.parity, self.max_gap, self.min_ratio = parity, max_gap, min_ratio
-        self.positive_rate, self.fairness_weight = positive_rate, fairness_weight
-        self.grouping, self.max_sample_rate = grouping, max_sample_rate
-        self.parameter_noise, self.n_draws = parameter_noise, n_draws
-        self.group_sizes = group_sizes
-        self.certify_fraction, self.confidence = certify_fraction, confidence
-        self.certify_metrics = certify_metrics
-        self.require_tau, self.n_looks = require_tau, n_looks
-        self.target_tau = target_tau
-        self.predictor, self.smoothing = predictor, smoothing
-        self.max_sample_weight = max_sample_weight
-        self.max_physical_batch_size = max_physical_batch_size
-        self.random_state = random_state
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None, **weights: ArrayLike | None
@@ -241,7 +119,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
         return self.adopt(fit_run(prepared, progress), feature_schema=feature_schema)
 
     def adopt(self, run: FittedRun, *, feature_schema: dict[str, Any] | None = None) -> Self:
-        """Be what a finished run with the same parameters has left."""
+        """Adopt the results of a finished run with the same parameters."""
         self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
         self.model_config_, self.score_model_ = run.model_config, run.model
         self.seconds_, self.notes_ = run.seconds, run.notes
@@ -330,7 +208,7 @@ class FairDPClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Self:
-        """Read a saved model; one trained with an own module needs that module's builder again."""
+        """Read a saved model; one with a module of your own needs that module's builder again."""
         loaded: Self = loaded_form(cls, read_model(Path(folder)), module)
         return loaded
 

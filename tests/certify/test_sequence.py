@@ -17,7 +17,7 @@ from fairdp.certify.certificate import (
     certificate_from,
     certify,
 )
-from fairdp.config.certificate import Registration
+from fairdp.config.preregistration import Preregistration
 from statistical import assert_rate_at_most
 
 REQUIRED = 0.1
@@ -67,7 +67,7 @@ class TestClaims:
         forwards, backwards = (certificate(metrics=m, require_tau=0.06) for m in (PAIR, PAIR[::-1]))
         assert forwards == backwards
         assert tuple(forwards.gaps) == forwards.registration.metrics == PAIR
-        assert Registration(metrics=METRICS[::-1], require_tau=0.1).metrics == METRICS
+        assert Preregistration(metrics=METRICS[::-1], require_tau=0.1).metrics == METRICS
 
     def test_each_metric_is_tested_at_the_full_level(self):
         alone = certificate(metrics=("demographic_parity",)).gaps["demographic_parity"]
@@ -80,11 +80,11 @@ class TestClaims:
         assert passed.gaps["equal_opportunity"].tau < certificate().gaps["equal_opportunity"].tau
 
     def test_looks_share_confidence_and_epsilon(self):
-        registered = Registration(confidence=0.9, require_tau=0.1, n_looks=4)
+        registered = Preregistration(confidence=0.9, require_tau=0.1, n_looks=4)
         assert registered.levels() == dict.fromkeys(
             ("positive", "true_positive", "false_positive"), pytest.approx(0.025)
         )
-        assert sum(Registration(confidence=0.9, n_looks=4).levels().values()) == pytest.approx(0.025)
+        assert sum(Preregistration(confidence=0.9, n_looks=4).levels().values()) == pytest.approx(0.025)
         settings = {**SETTINGS, "metrics": PAIR[:1], "require_tau": 0.01}
         of_two = certify(COUNTS, **{**settings, "epsilon": 2.0}, confidence=0.9, n_looks=2)
         alone = certify(COUNTS, **settings, confidence=0.95)

@@ -215,16 +215,17 @@ def test_a_model_is_not_measured_on_data_of_another_kind(run):
     check_refusal(run, ("evaluate", "model", "--dataset", "synthetic"), ["model", "synthetic"])
 
 
-def test_a_mistake_in_the_program_is_no_bad_input(run, monkeypatch):
-    """Exit code 3 and one line that asks for a report."""
+@pytest.mark.parametrize("mistake", [ZeroDivisionError, ValueError])
+def test_a_mistake_in_the_program_is_no_bad_input(run, monkeypatch, mistake):
+    """Exit code 3 and one line that asks for a report; an error of the library is not one of the user's."""
 
     def broken(task):
-        raise ZeroDivisionError("float division\nby zero")
+        raise mistake("float division\nby zero")
 
     from fairdp.commands import fit
 
     monkeypatch.setattr(fit, "run_fit", broken)
-    check_refusal(run, FIT, ["internal error", "ZeroDivisionError", "FAIRDP_DEBUG"], code=cli.INTERNAL)
+    check_refusal(run, FIT, ["internal error", mistake.__name__, "FAIRDP_DEBUG"], code=cli.INTERNAL)
     monkeypatch.setenv("FAIRDP_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(mistake):
         main(list(FIT))

@@ -177,7 +177,7 @@ def test_a_users_own_table(run, tmp_path):
         (("--epsilons", "one"), ["--epsilons", "'one'"]),
         (("--seeds", "0"), ["--seeds", "0"]),
         (("--label", "x"), ["--label", "table"]),
-        (("--grid", "momentum=fast"), ["momentum='fast'"]),
+        (("--grid", "momentum=fast"), ["momentum must", "'fast'"]),
         (("--grid", "hidden=32"), ["hidden"]),
         (("--backend", "dask"), ["--backend dask", "--scheduler"]),
         (("--scheduler", "tcp://127.0.0.1:9"), ["--backend dask", "--scheduler"]),

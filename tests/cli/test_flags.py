@@ -2,47 +2,35 @@
 
 import pytest
 
+from fairdp._checks import DataError, ParameterError
 from fairdp.cli import fairdp
-from fairdp.cli.flags import with_flags
+from fairdp.cli.flags import in_flags
 
 FIT = fairdp.commands["fit"]
 
 
 @pytest.mark.parametrize(
-    ("message", "translated"),
+    ("error", "message"),
     [
-        ("n_steps must be at least 1, got 0.", "--n-steps must be at least 1, got 0."),
-        ("epsilon must be positive.", "--epsilon must be positive."),
-        ("n_looks=3 needs require_tau: the bound.", "--looks=3 needs --require-tau: the bound."),
-        ("resume needs a checkpoint file.", "--resume needs a checkpoint file."),
-        ("label is 'y', but the schema says 'z'.", "--label is 'y', but the schema says 'z'."),
+        (ParameterError("n_steps", 0, "must be at least 1"), "--n-steps must be at least 1, got 0."),
         (
-            "the recipe's rate; use sample_rate of 1 or n_steps.",
-            "the recipe's rate; use --sample-rate of 1 or --n-steps.",
+            ParameterError("n_looks", 3, "needs `require_tau`: the bound that ends training"),
+            "--looks=3 needs --require-tau: the bound that ends training.",
         ),
-        ("none, because (certify_fraction=0).", "none, because (--certify-fraction=0)."),
+        (ParameterError("random_state", -1, "must be at least 0"), "--seed must be at least 0, got -1."),
+        (DataError("`table` has no rows; use `sample_rate` of 1."), "TABLE has no rows; use --sample-rate of 1."),
+        (ParameterError("module", 1, "cannot be called"), "module=1 cannot be called."),
     ],
 )
-def test_parameters_become_flags(message, translated):
-    assert with_flags(message, FIT) == translated
+def test_parameters_become_what_is_typed(error, message):
+    assert in_flags(error, FIT) == message
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        "a model of the method needs a label; every seed must be new.",
-        "the table has no column 'sample_rate'; did you mean \"n_steps=\"?",
-        "the table has no column 'x'; it has age, sample_rate, n_steps, y.",
-        "schema 'fit.yaml': label must be one word.",
-        "table 'n_steps.csv' or n_steps.csv or data/n_steps or n_steps/data is no table.",
-        "--n-steps and sample_rates and group_codes must be right.",
-        "label 'y' has 3 values; fairdp needs two.",
-    ],
-)
-def test_words_that_are_no_parameters_stay(message):
-    assert with_flags(message, FIT) == message
+def test_words_that_are_no_parameters_stay():
+    message = "the table has no column 'n_steps' but label, n_steps=, epsilon and sample_rate."
+    assert in_flags(DataError(message), FIT) == message
 
 
 def test_only_options_of_the_command_are_flags():
-    message = "positive_rate must be in (0, 1); use n_looks."
-    assert with_flags(message, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1); use n_looks."
+    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `n_looks`.")
+    assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use n_looks."

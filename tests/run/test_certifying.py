@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fairdp import FairDPClassifier
-from fairdp.config.certificate import Registration
+from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
@@ -73,7 +73,7 @@ class TestCounts:
             release_certificate(
                 exact,
                 group_names=("m", "f"),
-                registration=Registration(require_tau=0.1, n_looks=2),
+                registration=Preregistration(require_tau=0.1, n_looks=2),
                 epsilons=(0.6, 2.0),
                 expected_sizes=(80.0, 40.0),
                 rand_below=lambda below: int(rng.integers(below)),

@@ -13,7 +13,7 @@ from fairdp.certify import certificate as certificates
 from fairdp.certify.gaps import gap_bound
 from fairdp.certify.gaussian import smoothed_probability
 from fairdp.certify.record import certificate_record, estimated_metrics
-from fairdp.config.certificate import Registration
+from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.metrics.rates import decision_counts
 from fairdp.networks.extractors import logistic
@@ -194,7 +194,7 @@ def test_no_model_that_accepts_one_group_only_is_certified_whatever_holds_in_exp
         certificate = release_certificate(
             count_decisions(linear(w, 0.0), Predictor(), [population], 2, bytes(16)),
             group_names=population.group_names,
-            registration=Registration(metrics=("demographic_parity",)),
+            registration=Preregistration(metrics=("demographic_parity",)),
             epsilons=(1.0, 1.0),
             expected_sizes=(1000.0, 1000.0),
             rand_below=lambda below: int(rng.integers(below)),

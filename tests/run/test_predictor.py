@@ -12,9 +12,10 @@ from scipy.special import ndtr
 from classifier_cases import fitted, people
 from fairdp import FairDPClassifier
 from fairdp.certify.record import certificate_record
+from fairdp.config.parameters import DECLARED
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
-from fairdp.run.predictor import PREDICTORS, Predictor
+from fairdp.run.predictor import Predictor
 from statistical import FALSE_ALARM, assert_binomial, assert_plausible
 
 KEY, OTHER_KEY = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
@@ -59,7 +60,7 @@ class TestChances:
     def test_that_check_notices_a_fixed_bias_or_another_deviation(self, spread):
         assert monte_carlo_fit((0.1, 0.2), spread=spread) < FALSE_ALARM
 
-    @pytest.mark.parametrize("kind", PREDICTORS)
+    @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
     @pytest.mark.parametrize("constant", [0, 1])
     def test_dilution_mixes_in_a_constant(self, kind, constant):
         X = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
@@ -67,7 +68,7 @@ class TestChances:
         mixed = replace(own, dilution=0.4, constant=constant)
         assert mixed.chances(THREE, X) == pytest.approx(0.6 * own.chances(THREE, X) + 0.4 * constant)
 
-    @pytest.mark.parametrize("kind", PREDICTORS)
+    @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
     def test_scores_that_are_known_are_not_computed_again(self, kind, monkeypatch):
         X = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
         predictor, scores = Predictor(kind=kind, key=KEY), THREE.scores(torch.from_numpy(X)).double().numpy()
@@ -83,7 +84,7 @@ class TestChances:
         assert Predictor(kind=kind, key=KEY).chances(model, nothing) == pytest.approx([chance] * 3)
         assert Predictor(kind="smoothed").chances(linear([5.0, 0.0, 0.0]), nothing) == pytest.approx([0.5] * 3)
 
-    @pytest.mark.parametrize("kind", PREDICTORS)
+    @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
     def test_nobody_gets_no_decision(self, kind):
         assert Predictor(kind=kind, key=KEY).decisions(THREE, np.empty((0, 2), dtype=np.float32)).shape == (0,)
 

@@ -13,7 +13,8 @@ from fairdp.certify.gaps import GapBound, gap_bound
 from fairdp.certify.gaussian import dilution_for
 from fairdp.certify.release import Counts, arms_of, per_group, small
 from fairdp.certify.shift import ShiftBound, bound_under_shift
-from fairdp.config.certificate import METRICS, RATES, Registration
+from fairdp.config.certificate import METRICS, RATES
+from fairdp.config.preregistration import Preregistration
 
 # Where the records of a certificate come from.
 HELD_OUT, FRESH = "held out by a keyed coin for each record", "fresh records"
@@ -43,7 +44,7 @@ class Certificate:
         What ties the certificate to its model and its records, in plain values.
     """
 
-    registration: Registration
+    registration: Preregistration
     epsilons: tuple[float, ...]
     group_names: tuple[str, ...]
     expected_sizes: tuple[float, ...]
@@ -101,7 +102,7 @@ class Certificate:
         fields = ("confidence", "require_tau", "n_looks", "expected_trials")
         names = tuple(record["group_names"])
         return cls(
-            registration=Registration(metrics=tuple(record["metrics"]), **{name: record[name] for name in fields}),
+            registration=Preregistration(metrics=tuple(record["metrics"]), **{name: record[name] for name in fields}),
             epsilons=tuple(record["epsilon_by_group"][name] for name in names),
             group_names=names,
             expected_sizes=tuple(record["expected_sizes"]),
@@ -212,9 +213,9 @@ def certify(
     epsilon
         Pure ε spent by a record over all looks, for all groups or one for each.
     confidence, metrics, require_tau, n_looks, expected_trials
-        See `Registration`.
+        See `Preregistration`.
     """
-    registration = Registration(
+    registration = Preregistration(
         confidence=confidence,
         metrics=metrics,
         require_tau=require_tau,

@@ -10,7 +10,8 @@ from scipy.special import ndtri
 from fairdp import _checks
 from fairdp.certify.noise import noise_variance
 from fairdp.certify.release import per_group
-from fairdp.config.certificate import METRICS, RATES, Registration
+from fairdp.config.certificate import METRICS, RATES
+from fairdp.config.preregistration import Preregistration
 
 # How much wider the exact bound is than its normal approximation, measured where the noise is small.
 _OVER_NORMAL = 1.05
@@ -76,7 +77,7 @@ def expected_widths(
         Expected rate of positive decisions and of positive labels, taken to be that of every group and cell.
     """
     _checks.in_unit_interval(certify_fraction=certify_fraction, positive_rate=positive_rate, label_rate=label_rate)
-    registered = Registration(confidence=confidence, metrics=metrics)
+    registered = Preregistration(confidence=confidence, metrics=metrics)
     shares = {"positive": 1.0, "true_positive": label_rate, "false_positive": 1 - label_rate}
     slacks = {}
     for kind, level in registered.levels().items():

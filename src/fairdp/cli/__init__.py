@@ -6,6 +6,7 @@ import warnings
 
 import click
 
+from fairdp._checks import InputError
 from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
@@ -98,11 +99,12 @@ def _run(arguments: list[str]) -> None:
             sys.stdout.flush()
         except BrokenPipeError:
             raise
-        except (ValueError, OSError) as error:
+        except (InputError, OSError) as error:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise
             command = fairdp.commands.get(context.invoked_subcommand or "", fairdp)
-            raise click.ClickException(in_flags(error, command)) from error
+            message = in_flags(error, command) if isinstance(error, InputError) else str(error)
+            raise click.ClickException(message) from error
 
 
 def _fail(message: str, code: int) -> None:

@@ -2,14 +2,14 @@
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp bench --json\n")
 @click.option("--quick", is_flag=True, help="Fewer rounds: rougher figures in a few seconds.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Torch threads.")
-@output_options
-def bench(quick: bool, threads: int, as_json: bool, seed: int | None) -> None:
+@json_option
+def bench(quick: bool, threads: int, as_json: bool) -> None:
     """Compare a private step with a plain one and with Opacus, interleaved in one process."""
     from fairdp.cli.printing import print_bench
     from fairdp.experiments.bench import run_bench

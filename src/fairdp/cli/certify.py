@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import certificate_options, exit_unless_met, output_options
+from fairdp.cli.options import exit_unless_met, json_option, parameter_options
 
 
 @click.command(epilog="\b\nExample:\n  fairdp certify model/ fresh.csv --epsilon 1\n")
@@ -12,9 +12,14 @@ from fairdp.cli.options import certificate_options, exit_unless_met, output_opti
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--dataset", help="The test split of a named data set instead of TABLE.")
 @click.option("--epsilon", type=float, required=True, help="Pure epsilon that the fresh records spend.")
-@certificate_options
-@click.option("--allow-equal", is_flag=True, help="Rows that equal used ones are other people.")
-@output_options
+@parameter_options("confidence", "certify_metrics", "require_tau")
+@click.option(
+    "--allow-equal",
+    is_flag=True,
+    help="Accept rows identical to used ones (you assert that they are different people).",
+)
+@parameter_options("random_state")
+@json_option
 def certify(
     folder: Path,
     table: Path | None,
@@ -24,8 +29,8 @@ def certify(
     certify_metrics: tuple[str, ...] | None,
     require_tau: float | None,
     allow_equal: bool,
+    random_state: int | None,
     as_json: bool,
-    seed: int | None,
 ) -> None:
     """Certify the fairness gaps of the model in FOLDER on labelled records that it has never seen.
 
@@ -34,9 +39,10 @@ def certify(
     """
     from fairdp.cli.printing import print_certificate
     from fairdp.commands.certify import CertifyTask, run_certify
-    from fairdp.config.certificate import METRICS, Registration
+    from fairdp.config.certificate import METRICS
+    from fairdp.config.preregistration import Preregistration
 
-    registration = Registration(confidence=confidence, metrics=certify_metrics or METRICS, require_tau=require_tau)
+    registration = Preregistration(confidence=confidence, metrics=certify_metrics or METRICS, require_tau=require_tau)
     task = CertifyTask(
         folder=folder,
         table=table,
@@ -44,7 +50,7 @@ def certify(
         epsilon=epsilon,
         registration=registration,
         allow_equal=allow_equal,
-        seed=seed,
+        seed=random_state,
     )
     report = run_certify(task)
     print_certificate(report, as_json=as_json)

@@ -10,7 +10,7 @@ import click
 
 from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_which_trainings_are_kept
-from fairdp.cli.options import make_folder, names, numbers, output_options, table_options
+from fairdp.cli.options import NAMES, NUMBERS, json_option, make_folder, parameter_options, seed_option, table_options
 
 if TYPE_CHECKING:
     from fairdp.experiments.sweeps.populations import Population
@@ -25,17 +25,17 @@ Examples:
 """
 )
 @click.argument("table", required=False, type=click.Path(path_type=Path))
-@click.option("--dataset", callback=names, help="Named data sets instead of TABLE, separated by commas.")
+@click.option("--dataset", type=NAMES, help="Named data sets instead of TABLE, separated by commas.")
 @table_options
 @click.option(
     "--methods",
-    callback=names,
+    type=NAMES,
     default="clean,dpsgd,fairdp,fairdp_parity",
     show_default=True,
     help="See `fairdp methods`.",
 )
-@click.option("--epsilons", callback=numbers, default="1", show_default=True, help="Budgets ε, separated by commas.")
-@click.option("--delta", type=float, default=1e-5, show_default=True, help="Privacy budget δ, below 1/n.")
+@click.option("--epsilons", type=NUMBERS, default="1", show_default=True, help="Budgets ε, separated by commas.")
+@parameter_options("delta")
 @click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Trainings of each kind.")
 @click.option(
     "--grid",
@@ -61,7 +61,8 @@ Examples:
     show_default=True,
     help="Folder for tables, pictures and, in runs/, every finished training.",
 )
-@output_options
+@seed_option("First of the seeds.  [default: 0]")
+@json_option
 def compare(
     table: Path | None,
     dataset: tuple[str, ...] | None,
@@ -74,14 +75,14 @@ def compare(
     backend: str,
     scheduler: str | None,
     out: Path,
-    as_json: bool,
     seed: int | None,
+    as_json: bool,
     **of_table: Any,
 ) -> None:
     """Train methods on the same records, at the same budgets and with several seeds, and show what each trades.
 
     Every training is kept in OUT/runs as soon as it ends: the same command continues an interrupted comparison, and a
-    larger one trains only what is new. --seed is the first of the seeds (default 0).
+    larger one trains only what is new.
     """
     if (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")

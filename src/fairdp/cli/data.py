@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option
 
 
 @click.group(epilog="Example: fairdp data get adult")
@@ -13,8 +13,8 @@ def data() -> None:
 
 
 @data.command("list", epilog="\b\nExample:\n  fairdp data list\n")
-@output_options
-def list_(as_json: bool, seed: int | None) -> None:
+@json_option
+def list_(as_json: bool) -> None:
     """Show the named data sets, their licences and whether they are on this machine."""
     from fairdp.cli.printing import print_cards
     from fairdp.data import sources
@@ -41,8 +41,8 @@ def list_(as_json: bool, seed: int | None) -> None:
 @data.command("get", epilog="\b\nExample:\n  fairdp data get adult\n")
 @click.argument("name")
 @click.option("--from", "source", type=click.Path(path_type=Path), help="A file or folder you already have.")
-@output_options
-def get(name: str, source: Path | None, as_json: bool, seed: int | None) -> None:
+@json_option
+def get(name: str, source: Path | None, as_json: bool) -> None:
     """Fetch a data set into the cache and check it by SHA-256."""
     from fairdp.cli.printing import print_pairs
     from fairdp.data import sources

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp export model/ --out model.onnx\n")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="ONNX file to write, ending in .onnx.")
-@output_options
-def export(folder: Path, out: Path, as_json: bool, seed: int | None) -> None:
+@json_option
+def export(folder: Path, out: Path, as_json: bool) -> None:
     """Write the saved model in FOLDER as an ONNX file: score, probability and decision of encoded records.
 
     Its metadata hold the hash of the certificate, to compare with SHA256SUMS in FOLDER. A model that decides by group

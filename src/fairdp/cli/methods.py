@@ -2,12 +2,12 @@
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp methods --json\n")
-@output_options
-def methods(as_json: bool, seed: int | None) -> None:
+@json_option
+def methods(as_json: bool) -> None:
     """List the training methods, their guarantees and their papers."""
     from fairdp.cli.printing import print_cards
     from fairdp.methods import METHODS

@@ -8,47 +8,130 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairdp._format import bound_above
-from fairdp.cli.flags import with_flags
-from fairdp.config.training import DEFAULT_METHOD
+from fairdp.cli.flags import help_in_flags
+from fairdp.cli.sections import OUTPUT, Option
+from fairdp.config.parameters import DATA, DECLARED, Declaration
+from fairdp.config.reference import default_text
 
 if TYPE_CHECKING:
     from fairdp.commands.records import Source
 
-Command = Callable[..., Any]
+Decorated = Callable[..., Any]
+Decorator = Callable[[Decorated], Decorated]
 
 
-def output_options(command: Command) -> Command:
-    """``--json`` and ``--seed``, which every command has."""
-    command = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else there.")(
-        command
-    )
+class Separated(click.ParamType[tuple[Any, ...]]):
+    """Values of one kind, separated by commas."""
+
+    def __init__(self, kind: type, name: str, example: str) -> None:
+        self.kind, self.name, self.example = kind, name, example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """Read ``.007,.005`` as numbers, or ``a, b`` as names; a default is there already."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(self.kind(part.strip()) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list such as {self.example}.", param, ctx)
+
+
+NAMES = Separated(str, "NAME,…", "sex,region")
+NUMBERS = Separated(float, "X,…", "0.007,0.005")
+WHOLE_NUMBERS = Separated(int, "N,…", "64,32")
+
+# How the command line reads a parameter of each kind.
+_TYPES: dict[Any, click.ParamType[Any]] = {
+    **dict.fromkeys((int, int | None), click.INT),
+    **dict.fromkeys((float, float | None), click.FLOAT),
+    **dict.fromkeys((str, str | None), click.STRING),
+    tuple[int, ...]: WHOLE_NUMBERS,
+    tuple[str, ...] | None: NAMES,
+    float | tuple[float, ...] | None: NUMBERS,
+}
+
+
+def parameter_options(*names: str) -> Decorator:
+    """Options for parameters of the estimator, with the help, the default and the choices that are declared."""
+    return together(*(_parameter_option(DECLARED[name]) for name in names))
+
+
+def _parameter_option(declared: Declaration) -> Decorator:
+    assert declared.flag is not None
+    default = help_in_flags(default_text(declared.name))
+    reads: dict[str, Any] = {"type": click.Choice(declared.choices) if declared.choices else None}
+    if declared.kind is bool:
+        reads, default = {"is_flag": True}, ""
+    elif declared.name == "random_state":
+        reads = {"type": click.IntRange(min=0), "metavar": "N"}
+    elif not declared.choices:
+        reads = {"type": _TYPES[declared.kind]}
     return click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        help="For repeatable experiments; a model's guarantee then holds only while the seed is secret.",
-    )(command)
-
-
-def table_options(command: Command) -> Command:
-    """How a user's own table is read, and what of it is kept for testing."""
-    options = (
-        click.option("--label", help="Column to predict; two values."),
-        click.option("--positive", help="The label's value that counts as positive."),
-        click.option(
-            "--sensitive",
-            callback=names,
-            help="Protected columns, separated by commas; several make intersections.",
-        ),
-        click.option(
-            "--schema",
-            type=click.Path(path_type=Path),
-            help="Declared types, categories and bounds (YAML, JSON).",
-        ),
-        click.option("--test-fraction", type=float, default=0.2, show_default=True, help="Held-out part of TABLE."),
+        declared.flag,
+        declared.name,
+        cls=Option,
+        section=declared.group,
+        default=declared.default,
+        help=help_in_flags(declared.help) + (f"  [default: {default}]" if default else ""),
+        **reads,
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one, in this order."""
+
+    def decorate(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def in_section(section: str, *flags: str, **said: Any) -> Decorator:
+    """An option of a command alone, under a heading."""
+    return click.option(*flags, cls=Option, section=section, **said)
+
+
+json_option = in_section(
+    OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else there."
+)
+
+
+def seed_option(help: str) -> Decorator:
+    """``--seed`` of a command that does not train one model."""
+    return click.option("--seed", type=click.IntRange(min=0), metavar="N", help=help)
+
+
+table_options = together(
+    in_section(DATA, "--label", help="Column to predict; two values."),
+    in_section(DATA, "--positive", help="The label's value that counts as positive."),
+    in_section(
+        DATA, "--sensitive", type=NAMES, help="Protected columns, separated by commas; several make intersections."
+    ),
+    in_section(
+        DATA,
+        "--schema",
+        type=click.Path(path_type=Path),
+        help="Declared types, categories and bounds of the columns (YAML or JSON).",
+    ),
+    in_section(
+        DATA,
+        "--test-fraction",
+        type=float,
+        default=0.2,
+        show_default=True,
+        help="Fraction of TABLE kept for testing.",
+    ),
+)
+data_options = together(
+    in_section(DATA, "--dataset", help="A named data set instead of TABLE; see `fairdp data list`."), table_options
+)
+# What commands that train a model write.
+model_options = together(
+    in_section(OUTPUT, "--out", type=click.Path(path_type=Path), help="Folder for the trained model."),
+    in_section(OUTPUT, "--private-metrics", is_flag=True, help="Report only metrics that may be published."),
+)
 
 
 def taken_source(parameters: dict[str, Any]) -> "Source":
@@ -56,96 +139,8 @@ def taken_source(parameters: dict[str, Any]) -> "Source":
     from fairdp.commands.records import Source
 
     names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction")
-    own = {name: parameters.pop(name) for name in names_of_options}
-    return Source(**{**own, "sensitive": own["sensitive"] or ()})
-
-
-def training_options(command: Command) -> Command:
-    """The numbers of a run; what is left out gets the default of the model kind."""
-    options = (
-        click.option("--method", default=DEFAULT_METHOD, show_default=True, help="Training method: `fairdp methods`."),
-        click.option("--epsilon", type=float, default=1.0, show_default=True, help="Privacy budget ε; inf: no noise."),
-        click.option("--delta", type=float, default=1e-5, show_default=True, help="Privacy budget δ, below 1/n."),
-        click.option(
-            "--sample-rate",
-            type=float,
-            help="Chance of a record to be in a batch, q.  [default: 0.3; images 0.05; other methods 0.01 on tables]",
-        ),
-        click.option("--n-steps", type=int, help="Number of steps, T.  [default: 400; images 300; other methods 2000]"),
-        click.option("--clip-norm", type=float, help="Bound on one record's gradient, C.  [default: 1]"),
-        click.option("--weight-bound", type=float, default=1.0, show_default=True, help="Bound on the head, M."),
-        click.option("--n-members", type=int, default=10, show_default=True, help="Heads of the ensemble, N."),
-        click.option(
-            "--noise-allocation",
-            type=click.Choice(["per_group", "average"]),
-            default="per_group",
-            show_default=True,
-            help="Noise for every group (the paper), or one draw on their average (less noise, same ε).",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def target_options(command: Command) -> Command:
-    """What methods with a target, a penalty, a grouping or a smoothing of their own take."""
-    options = (
-        click.option(
-            "--parity",
-            type=click.Choice(["demographic_parity", "equal_opportunity", "equalized_odds"]),
-            default="demographic_parity",
-            show_default=True,
-            help="Rates that should agree; fairdp_parity, raco_dp, dp_postprocess.",
-        ),
-        click.option(
-            "--max-gap",
-            type=float,
-            help="Difference that is aimed at, not guaranteed: see --require-tau.  [default: 0.03]",
-        ),
-        click.option("--min-ratio", type=float, help="Smallest over largest rate that is aimed at, such as 0.8."),
-        click.option("--positive-rate", type=float, help="Share of positive decisions that is aimed at."),
-        click.option("--fairness-weight", type=float, default=10.0, show_default=True, help="Penalty of dp_fermi."),
-        click.option(
-            "--grouping",
-            type=click.Choice(["attribute", "attribute_and_label"]),
-            default="attribute",
-            show_default=True,
-            help="What dp_is_sgd samples equally often.",
-        ),
-        click.option("--max-sample-rate", type=float, default=1.0, show_default=True, help="Cap of dp_is_sgd's rates."),
-        click.option(
-            "--parameter-noise",
-            type=float,
-            default=0.1,
-            show_default=True,
-            help="Deviation of the smoothing; fairsmooth, dpsgd_smooth, fairfm_smooth.",
-        ),
-        click.option("--n-draws", type=int, default=100, show_default=True, help="Draws of the smoothing."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def certificate_options(command: Command) -> Command:
-    """What is fixed about a certificate before any record is looked at."""
-    options = (
-        click.option(
-            "--confidence", type=float, default=0.95, show_default=True, help="Of the certificate, all claims together."
-        ),
-        click.option(
-            "--certify-metrics",
-            callback=names,
-            help="Metrics to certify, separated by commas; fewer get tighter bounds.  [default: all three]",
-        ),
-        click.option(
-            "--require-tau", type=float, help="Bound that every gap must meet, tested in a sequence; exit 1 if missed."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    given = {name: parameters.pop(name) for name in names_of_options}
+    return Source(**{**given, "sensitive": given["sensitive"] or ()})
 
 
 def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -> None:
@@ -153,7 +148,7 @@ def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -
     if required is None:
         return
     if not certificate["certified"]:
-        reason = with_flags(certificate["reason"], click.get_current_context().command)
+        reason = certificate["reason"]
         click.echo(f"missed: --require-tau {required:g}: not certified, because {reason}.", err=True)
         raise click.exceptions.Exit(1)
     missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
@@ -163,31 +158,6 @@ def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -
             click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {certified}.", err=True)
     if missed:
         raise click.exceptions.Exit(1)
-
-
-def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    """Read ``a,b`` as names."""
-    return None if value is None else tuple(part.strip() for part in value.split(","))
-
-
-def numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[float, ...] | None:
-    """Read ``.007,.005`` as numbers."""
-    if value is None:
-        return None
-    try:
-        return tuple(float(part) for part in value.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not a list of numbers such as 0.007,0.005.") from None
-
-
-def whole_numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    """Read ``10771,21790`` as whole numbers."""
-    if value is None:
-        return None
-    try:
-        return tuple(int(part) for part in value.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is not a list of whole numbers such as 64,32.") from None
 
 
 def make_folder(folder: Path) -> None:

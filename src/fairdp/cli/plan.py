@@ -4,22 +4,41 @@ from typing import Any
 
 import click
 
-from fairdp.cli.options import names, output_options, training_options, whole_numbers
+from fairdp.cli.options import WHOLE_NUMBERS, in_section, json_option, parameter_options
+from fairdp.cli.sections import SectionedCommand
+from fairdp.config.parameters import CERTIFICATE, DATA
 
 
-@click.command(epilog="\b\nExample:\n  fairdp plan --epsilon 1 --group-sizes 10771,21790\n")
-@click.option("--group-sizes", callback=whole_numbers, required=True, help="Records of each group, N,N,…")
-@training_options
-@click.option("--certify-fraction", type=float, default=0.2, show_default=True, help="Part held out; 0 for none.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the certificate.")
-@click.option("--certify-metrics", callback=names, help="Metrics to certify.  [default: all three]")
-@click.option("--positive-rate", type=float, default=0.1, show_default=True, help="Guess: share of positive decisions.")
-@click.option("--label-rate", type=float, default=0.25, show_default=True, help="Guess: share of positive labels.")
-@click.option("--target-width", type=float, help="Ask which fraction makes every bound this close to its gap.")
-@click.option(
-    "--input-agnostic-tau", type=float, default=0.1, show_default=True, help="Ask what a bound over all inputs costs."
+@click.command(cls=SectionedCommand, epilog="\b\nExample:\n  fairdp plan --epsilon 1 --group-sizes 10771,21790\n")
+@in_section(DATA, "--group-sizes", type=WHOLE_NUMBERS, required=True, help="Records of each group.")
+@parameter_options("method", "epsilon", "delta", "certify_fraction", "confidence", "certify_metrics")
+@in_section(
+    CERTIFICATE,
+    "--positive-rate",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Guess: share of positive decisions.",
 )
-@output_options
+@in_section(
+    CERTIFICATE, "--label-rate", type=float, default=0.25, show_default=True, help="Guess: share of positive labels."
+)
+@in_section(
+    CERTIFICATE,
+    "--target-width",
+    type=float,
+    help="Ask how large a fraction brings every bound this close to its gap.",
+)
+@in_section(
+    CERTIFICATE,
+    "--input-agnostic-tau",
+    type=float,
+    default=0.1,
+    show_default=True,
+    help="Ask what a bound over all inputs costs in accuracy.",
+)
+@parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
+@json_option
 def plan(
     certify_fraction: float,
     confidence: float,
@@ -29,7 +48,6 @@ def plan(
     target_width: float | None,
     input_agnostic_tau: float,
     as_json: bool,
-    seed: int | None,
     **parameters: Any,
 ) -> None:
     """Show noise, epsilon for every group and the expected width of the certificate, before any data is touched."""

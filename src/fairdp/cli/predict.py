@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option, seed_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv\n")
@@ -12,8 +12,8 @@ from fairdp.cli.options import output_options
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV or Parquet file for the decisions.")
 @click.option("--id", "id_column", help="Column that identifies people, for predictors that toss coins.")
-@output_options
-def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json: bool, seed: int | None) -> None:
+@json_option
+def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json: bool) -> None:
     """Write score, probability and decision of the model in FOLDER for every row of TABLE.
 
     The protected columns are not needed, except by a model of dp_postprocess. With decisions by chance the chance of a
@@ -30,9 +30,10 @@ def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--dataset", help="The test split of a named data set instead of TABLE.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
-@output_options
+@seed_option("Seed of the resampling behind the intervals, for repeatable figures.")
+@json_option
 def evaluate(
-    folder: Path, table: Path | None, dataset: str | None, confidence: float, as_json: bool, seed: int | None
+    folder: Path, table: Path | None, dataset: str | None, confidence: float, seed: int | None, as_json: bool
 ) -> None:
     """Measure utility and fairness of the model in FOLDER on labelled rows, with confidence intervals.
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option
 
 
 @click.command(
@@ -23,10 +23,8 @@ Examples:
     help="A page for readers, or a model card.  [default: by the ending of --out, else html]",
 )
 @click.option("--comparison", type=click.Path(path_type=Path), help="Folder of `fairdp compare` to show beside it.")
-@output_options
-def report(
-    folder: Path, out: Path | None, format: str | None, comparison: Path | None, as_json: bool, seed: int | None
-) -> None:
+@json_option
+def report(folder: Path, out: Path | None, format: str | None, comparison: Path | None, as_json: bool) -> None:
     """Write one file about the saved model, or the comparison, in FOLDER: privacy, fairness, cards and checks.
 
     The model is verified first; if it does not verify, the page says so at its top and the exit code is 1. The page

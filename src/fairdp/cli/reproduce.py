@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fairdp.cli.interruption import saying_which_trainings_are_kept
-from fairdp.cli.options import make_folder, output_options
+from fairdp.cli.options import json_option, make_folder, seed_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp reproduce certificate-slack --quick\n  fairdp reproduce --list\n")
@@ -27,7 +27,8 @@ from fairdp.cli.options import make_folder, output_options
     type=click.IntRange(min=1),
     help="Processes that share the work; the results do not depend on it.  [default: one per processor]",
 )
-@output_options
+@seed_option("Seed of the whole study.  [default: 0]")
+@json_option
 def reproduce(
     name: str | None,
     only_list: bool,
@@ -35,10 +36,10 @@ def reproduce(
     out: Path | None,
     datasets: str | None,
     workers: int | None,
-    as_json: bool,
     seed: int | None,
+    as_json: bool,
 ) -> None:
-    """Run a study again and write its figures as JSON and Markdown; without a seed it is run with seed 0.
+    """Run a study again and write its figures as JSON and Markdown.
 
     Every training is kept in OUT/runs as soon as it ends: the same command continues a run that was interrupted, and
     studies share trainings. Other records, settings or another version of the code are trained anew.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import names, output_options
+from fairdp.cli.options import NAMES, json_option
 
 
 @click.command(
@@ -16,11 +16,9 @@ Example:
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--label", required=True, help="Column to predict; two values.")
 @click.option("--positive", help="The label's value that counts as positive.")
-@click.option("--sensitive", required=True, callback=names, help="Protected columns, separated by commas.")
-@output_options
-def schema(
-    table: Path, label: str, positive: str | None, sensitive: tuple[str, ...], as_json: bool, seed: int | None
-) -> None:
+@click.option("--sensitive", required=True, type=NAMES, help="Protected columns, separated by commas.")
+@json_option
+def schema(table: Path, label: str, positive: str | None, sensitive: tuple[str, ...], as_json: bool) -> None:
     """Propose types, categories and bounds of TABLE as a schema file, for you to go through and confirm.
 
     The proposal has looked at private rows, and says so: until you replace what it read by what you know and set

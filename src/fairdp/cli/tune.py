@@ -8,52 +8,56 @@ import click
 from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
-    certificate_options,
+    data_options,
     exit_unless_met,
-    output_options,
-    table_options,
+    in_section,
+    json_option,
+    model_options,
+    parameter_options,
     taken_source,
-    target_options,
-    training_options,
 )
+from fairdp.cli.sections import SEARCH, SectionedCommand
 
 
 @click.command(
+    cls=SectionedCommand,
     epilog="""\b
 Examples:
   fairdp tune --dataset adult --grid learning_rate=1,7 --grid max_gap=.02,.05 --within-gap .05 --out model/
   fairdp tune loans.csv --schema loans.yaml --epsilon 2 --grid clip_norm=.5,1,2 --out model/
-"""
+""",
 )
 @click.argument("table", required=False, type=click.Path(path_type=Path))
-@click.option("--dataset", help="A named data set instead of TABLE; see `fairdp data list`.")
-@click.option(
+@data_options
+@in_section(
+    SEARCH,
     "--grid",
     multiple=True,
     required=True,
     callback=read_grid,
     help="A parameter with the values to try, such as learning_rate=1,7; several --grid are combined.",
 )
-@click.option(
+@in_section(
+    SEARCH,
     "--within-gap",
     type=click.FloatRange(0, 1),
     default=1.0,
     show_default=True,
     help="Gap, of --parity, that the most accurate model must keep; 1 asks for accuracy alone.",
 )
-@click.option(
+@in_section(
+    SEARCH,
     "--trials",
     "expected_trials",
     type=float,
     help="Trials on average, above 1.  [default: twice the combinations, at least 4]",
 )
-@table_options
-@training_options
-@target_options
-@certificate_options
-@click.option("--private-metrics", is_flag=True, help="Report only metrics that may be published.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the trained model.")
-@output_options
+@parameter_options("method", "epsilon", "delta", "random_state")
+@parameter_options("parity", "max_gap", "min_ratio", "positive_rate", "confidence", "certify_metrics", "require_tau")
+@parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
+@parameter_options("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws")
+@model_options
+@json_option
 def tune(
     grid: dict[str, list[Any]],
     within_gap: float,
@@ -61,7 +65,6 @@ def tune(
     private_metrics: bool,
     out: Path | None,
     as_json: bool,
-    seed: int | None,
     **parameters: Any,
 ) -> None:
     """Train a random number of models, keep the best, and state an epsilon that covers the whole search.
@@ -73,11 +76,9 @@ def tune(
         from fairdp.cli.printing import print_fit
         from fairdp.commands.fit import FitTask, Search, run_fit
 
-        source = taken_source(parameters)
-        chosen = {name: value for name, value in parameters.items() if value is not None}
         task = FitTask(
-            source=source,
-            parameters={**chosen, "random_state": seed},
+            source=taken_source(parameters),
+            parameters=parameters,
             checkpoint=None,
             resume=False,
             out=out,

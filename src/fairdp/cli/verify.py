@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import output_options
+from fairdp.cli.options import json_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp verify model/\n")
 @click.argument("folder", type=click.Path(path_type=Path))
-@output_options
-def verify(folder: Path, as_json: bool, seed: int | None) -> None:
+@json_option
+def verify(folder: Path, as_json: bool) -> None:
     """Check the saved model in FOLDER: hashes, epsilon from the recorded mechanism, tau from the recorded counts.
 
     Exit code 1 if anything disagrees. Checksums notice damage; only a signature would notice a forger who makes all of

@@ -16,7 +16,8 @@ from fairdp.certify.certificate import FRESH, SIZES, Certificate, NotCertified
 from fairdp.certify.record import certificate_record
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.saved_models import load_for_dataset, load_saved
-from fairdp.config.certificate import SMALLEST_EPSILON, Registration
+from fairdp.config.certificate import SMALLEST_EPSILON
+from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
 from fairdp.randomness import Generators
@@ -38,7 +39,7 @@ class CertifyTask:
     table: Path | None
     dataset: str | None
     epsilon: float
-    registration: Registration
+    registration: Preregistration
     allow_equal: bool
     seed: int | None
 

@@ -12,8 +12,9 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.gaussian import utility_ceiling
 from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem_2_printed
 from fairdp.certify.widths import expected_widths, fraction_for_width
-from fairdp.config.certificate import METRICS, SMALLEST_EPSILON, Registration
+from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
 from fairdp.config.defaults import METHOD_MODELS, check_groups, train_config
+from fairdp.config.preregistration import Preregistration
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 
@@ -50,7 +51,7 @@ class CertificatePlan:
             label_rate=self.label_rate,
             input_agnostic_tau=self.input_agnostic_tau,
         )
-        Registration(confidence=self.confidence, metrics=self.metrics)
+        Preregistration(confidence=self.confidence, metrics=self.metrics)
         if self.target_width is not None:
             _checks.positive(target_width=self.target_width)
 

@@ -1,11 +1,6 @@
-"""What is fixed before any certification record is looked at, and how the failure probability is shared."""
+"""The gaps that a certificate bounds, and how their bounds share the failure probability."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-
-from fairdp import _checks
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
@@ -24,113 +19,18 @@ _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
 SMALLEST_EPSILON = 0.02
 
 
-@dataclass(frozen=True, kw_only=True)
-class Registration:
-    """What a certificate will claim, said beforehand: choosing after a look would void its confidence.
-
-    Parameters
-    ----------
-    confidence
-        Probability with which all claims hold together.
-    metrics
-        The metrics to bound; fewer get tighter bounds.
-    require_tau
-        A bound that every metric should meet. The metrics are then tested in the order of ``METRICS``, each at the
-        full level, until one fails.
-    n_looks
-        How often the same records may be looked at while training goes on; every look gets an equal share of the
-        failure probability and of epsilon.
-    expected_trials
-        How many models are certified on average until one is kept for what its certificate says: a certificate is
-        wrong that much more often if it was picked, so each gets that much less of the failure probability.
-    """
-
-    confidence: float = 0.95
-    metrics: Sequence[str] = METRICS
-    require_tau: float | None = None
-    n_looks: int = 1
-    expected_trials: float = 1.0
-
-    def __post_init__(self) -> None:
-        _checks.in_unit_interval(confidence=self.confidence)
-        # Below one half the pair construction has no proof, and nobody wants such a promise.
-        if self.confidence < 0.5:
-            raise ValueError(f"confidence must be at least 0.5, got {self.confidence!r}.")
-        if isinstance(self.metrics, str) or not self.metrics:
-            raise ValueError(f"certify_metrics must name at least one of {', '.join(METRICS)}; got {self.metrics!r}.")
-        for metric in self.metrics:
-            _checks.one_of(METRICS, certify_metrics=metric)
-        object.__setattr__(self, "metrics", tuple(metric for metric in METRICS if metric in self.metrics))
-        if self.require_tau is not None:
-            _checks.in_unit_interval(require_tau=self.require_tau)
-        _checks.positive_integer(n_looks=self.n_looks)
-        if not self.expected_trials >= 1:
-            raise ValueError(f"expected_trials must be at least 1, got {self.expected_trials!r}.")
-
-    @property
-    def failure_probability(self) -> float:
-        """Failure probability of one look in one trial."""
-        return (1 - self.confidence) / self.n_looks / self.expected_trials
-
-    def levels(self) -> dict[str, float]:
-        """Failure probability of each kind of rate at one look."""
-        if self.require_tau is None:
-            return levels_of(self.metrics, self.failure_probability)
-        return dict.fromkeys(_kinds(self.metrics), self.failure_probability)
-
-
 def levels_of(metrics: Sequence[str], failure_probability: float) -> dict[str, float]:
     """Failure probability of each kind of rate, when all the metrics are claimed together.
 
     Equalized odds alone is one event: its true value is the gap of one fixed label, and only that gap can be missed.
     """
-    kinds = _kinds(metrics)
+    kinds = kinds_of(metrics)
     if tuple(metrics) == ("equalized_odds",):
         return dict.fromkeys(kinds, failure_probability)
     total = sum(_SHARES[kind] for kind in kinds)
     return {kind: failure_probability * _SHARES[kind] / total for kind in kinds}
 
 
-def _kinds(metrics: Sequence[str]) -> list[str]:
+def kinds_of(metrics: Sequence[str]) -> list[str]:
+    """Kinds of rate that the metrics need."""
     return [kind for kind in _SHARES if any(kind in RATES[metric] for metric in metrics)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertificationSettings:
-    """What is fixed about the certificate before training.
-
-    Parameters
-    ----------
-    fraction
-        Share of the records that is held out for the certificate; zero for none.
-    target_tau
-        A gap that the deployed predictor is diluted to, where the certificate alone does not reach it.
-    """
-
-    fraction: float = 0.2
-    registration: Registration = field(default_factory=Registration)
-    target_tau: float | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.fraction < 1:
-            raise ValueError(f"certify_fraction must be in [0, 1), got {self.fraction!r}.")
-        if self.target_tau is not None:
-            _checks.in_unit_interval(target_tau=self.target_tau)
-        if self.target_tau is not None and self.registration.require_tau is not None:
-            raise ValueError(
-                f"target_tau={self.target_tau:g} dilutes the model until any bound is met; leave out require_tau."
-            )
-        if self.registration.n_looks > 1 and self.registration.require_tau is None:
-            raise ValueError(f"n_looks={self.registration.n_looks} needs require_tau: the bound that ends training.")
-
-    def reason_for_none(self, *, n_groups: int, epsilon: float) -> str | None:
-        """Why no certificate can be made, or None."""
-        if not self.fraction:
-            return "no records were held out for it (certify_fraction=0)"
-        if n_groups < 2:
-            return "there is only one group, hence no gap to bound"
-        if np.isinf(epsilon):
-            return "it is made from noisy counts, and epsilon=inf asks for no noise"
-        if epsilon < SMALLEST_EPSILON:
-            return f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted"
-        return None

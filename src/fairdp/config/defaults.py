@@ -1,12 +1,12 @@
 """What a model and a method are trained with unless the user says otherwise."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fairdp import _checks
-from fairdp.config.model import MODELS
-from fairdp.config.training import DEFAULT_MAX_GAP, TrainConfig
+from fairdp._checks import DataError
+from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, check_parameters
+from fairdp.config.training import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ FEWEST_STEPS = 200
 
 def kind_of(model: str, module: object, shape: tuple[int, ...], method: str) -> str:
     """Kind of model that a user's choice means for records of this shape and a method."""
-    _checks.one_of((*MODELS, "auto"), model=model)
+    check_parameters(model=model)
     if module is not None:
         return "custom"
     if model != "auto":
@@ -97,21 +97,21 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
     for code, (name, size) in enumerate(zip(group_names, sizes, strict=True)):
         known = f"{size:.0f} records" if size == int(size) else f"about {size:.1f} training records"
         if not size:
-            raise ValueError(
-                f"sensitive_features names {len(sizes)} groups, but group {code} ({name!r}) has no training record; "
+            raise DataError(
+                f"`sensitive_features` names {len(sizes)} groups, but group {code} ({name!r}) has no training record; "
                 "leave it out or merge it with another group."
             )
         if sample_rate is not None and sample_rate * size < 1:
-            raise ValueError(
-                f"group {name!r} has {known}, fewer than one per batch at sample_rate={sample_rate:g}; "
-                f"use sample_rate of at least {1 / size:.2g} or merge the group with another."
+            raise DataError(
+                f"group {name!r} has {known}, fewer than one per batch at `sample_rate`={sample_rate:g}; "
+                f"use `sample_rate` of at least {1 / size:.2g} or merge the group with another."
                 if size >= 1
                 else f"group {name!r} has {known}; merge it with another group."
             )
         if sample_rate is None and len(sizes) > 1 and size < SMALLEST_BATCH:
-            raise ValueError(
+            raise DataError(
                 f"group {name!r} has {known}, fewer than one batch ({SMALLEST_BATCH}); "
-                "merge it with another group (a schema's 'other' does) or set sample_rate."
+                "merge it with another group (a schema's 'other' does) or set `sample_rate`."
             )
 
 
@@ -120,13 +120,9 @@ def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     return max(FEWEST_STEPS, round(defaults.n_epochs / sample_rate))
 
 
-# What `train_config` takes: the constructor parameters of an estimator that are numbers of a run.
-TRAINING_PARAMETERS = (
-    *("sample_rate", "n_steps", "clip_norm", "learning_rate", "schedule", "optimizer", "momentum"),
-    *("sgd_learning_rate", "weight_bound", "n_members", "noise_allocation", "max_physical_batch_size"),
-    *("parity", "max_gap", "min_ratio", "positive_rate"),
-    *("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws"),
-)
+_NUMBERS = {own.name for own in fields(TrainConfig)}
+# What `train_config` takes: the parameters of an estimator that become numbers of a run.
+TRAINING_PARAMETERS = tuple(name for name in DECLARED if name in _NUMBERS or name == "learning_rate")
 
 
 def train_config(
@@ -147,7 +143,7 @@ def train_config(
     """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
     defaults = defaults_of(kind, method)
     rate = default_sample_rate(defaults, smallest_group) if sample_rate is None else sample_rate
-    _checks.sample_rate(sample_rate=rate)
+    check_parameters(sample_rate=rate)
     rates = defaults.learning_rates if learning_rate is None else learning_rate
     return TrainConfig(
         sample_rate=rate,

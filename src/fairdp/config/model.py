@@ -1,11 +1,10 @@
 """Which network stands before the linear head."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fairdp import _checks
-
-MODELS = ("logistic", "mlp", "cnn")
+from fairdp._checks import ParameterError
+from fairdp.config.parameters import MODELS, Parameters, check_parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,21 +17,19 @@ class ModelConfig:
     """
 
     kind: str
-    hidden: tuple[int, ...] = (32,)
+    hidden: tuple[int, ...] = Parameters.hidden
     activation: str = "relu"
-    normalize_embedding: bool = False
+    normalize_embedding: bool = Parameters.normalize_embedding
     n_active: int = 0
     normalize_inputs: bool = False
     numeric: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.hidden, str) or not isinstance(self.hidden, Iterable):
-            raise ValueError(f"hidden must be a tuple of layer sizes such as (32,), got {self.hidden!r}.")
         _checks.one_of((*MODELS, "custom"), model=self.kind)
-        _checks.one_of(("relu", "tanh"), activation=self.activation)
-        for size in self.hidden:
-            _checks.positive_integer(hidden=size)
+        check_parameters(hidden=self.hidden, activation=self.activation)
         for name in ("hidden", "numeric"):
             object.__setattr__(self, name, tuple(int(value) for value in getattr(self, name)))
         if self.kind == "mlp" and not self.hidden:
-            raise ValueError("hidden must name at least one layer size, got (). For none use model='logistic'.")
+            raise ParameterError(
+                "hidden", self.hidden, "must name at least one layer size", "For none use `model`='logistic'."
+            )

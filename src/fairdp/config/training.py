@@ -1,125 +1,64 @@
-"""The numbers of a model and of a training run."""
+"""The numbers of a training run."""
 
 import math
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, fields
 from typing import Any
 
 from fairdp import _checks
-
-OPTIMIZERS = ("adam", "sgd", "adam_then_sgd")
-SCHEDULES = ("piecewise", "inverse_sqrt")
-PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
-DEFAULT_METHOD = "fairdp_parity"
-DEFAULT_MAX_GAP = 0.03
-GROUPINGS = ("attribute", "attribute_and_label")
-LARGEST_PHYSICAL_BATCH = 4_096
+from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, Parameters, check_parameters
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    r"""How a run is sampled, clipped and optimised.
+    r"""How a run is sampled, clipped and optimised: the parameters of these names, with every default filled in.
 
     Parameters
     ----------
-    sample_rate
-        Chance of a record to be in a batch, :math:`q`.
-    n_steps
-        Number of steps, :math:`T`.
-    clip_norm
-        Bound on a record's gradient, :math:`C`.
     learning_rates
-        Step sizes :math:`\eta`, each used for an equal part of the run; the paper uses (.007, .005).
-    schedule
-        ``"piecewise"``, or ``"inverse_sqrt"``: :math:`\eta_1 K / \sqrt{t (1 + K \sigma^2 C^2)}`, the decay of
-        Theorem 4 with its constants folded into the first learning rate.
-    optimizer
-        ``"adam"``, ``"sgd"``, or ``"adam_then_sgd"``: Adam until the last tenth of the run, then SGD, so that the last
-        steps move the head by a Gaussian.
-    sgd_learning_rate
-        Step size of SGD after the hand-over and in the last step that makes the ensemble.
-    weight_bound
-        Bound on the norm of the head, :math:`M`.
-    n_members
-        Heads of the ensemble, :math:`N`.
-    noise_allocation
-        ``"per_group"`` (the paper) or ``"average"``; see `Recipe`.
-    max_physical_batch_size
-        Records per forward pass: memory against speed, no effect on the result but rounding.
-    parity, max_gap, min_ratio, positive_rate
-        For methods that take a target: which rates should agree between the groups, by how much they may differ,
-        what the smallest over the largest must be at least, and the share of positive decisions (None: any).
+        Step sizes :math:`\eta`, each used for an equal part of the run; the paper uses (.007, .005). With the schedule
+        ``"inverse_sqrt"`` the step size is :math:`\eta_1 K / \sqrt{t (1 + K \sigma^2 C^2)}`, the decay of Theorem 4
+        with its constants folded into the first learning rate.
     largest_noise_step
         Standard deviation of the noise that a step adds to a parameter, at most: the step size is lowered to it. At
         the clip norm above, where a method makes it larger, and before momentum.
     steps_per_look
         Every how many steps ``fairdp_parity`` looks at the decisions of the averaged model.
-    fairness_weight
-        Weight of the penalty of methods that have one, :math:`\lambda`.
-    grouping, max_sample_rate
-        What is sampled equally often by ``dp_is_sgd``: groups, or groups and labels; and the largest rate allowed.
-    parameter_noise, n_draws
-        Deviation of the noise on the parameters and number of draws, for methods that smooth their parameters.
     """
 
     sample_rate: float
     n_steps: int
     clip_norm: float
     learning_rates: tuple[float, ...]
-    schedule: str = "piecewise"
+    schedule: str = Parameters.schedule
     optimizer: str = "adam"
     momentum: float = 0.0
-    sgd_learning_rate: float = 0.005
-    weight_bound: float = 1.0
-    n_members: int = 10
-    noise_allocation: str = "per_group"
-    max_physical_batch_size: int = 4096
-    parity: str = "demographic_parity"
+    sgd_learning_rate: float = Parameters.sgd_learning_rate
+    weight_bound: float = Parameters.weight_bound
+    n_members: int = Parameters.n_members
+    noise_allocation: str = Parameters.noise_allocation
+    max_physical_batch_size: int = Parameters.max_physical_batch_size
+    parity: str = Parameters.parity
     max_gap: float = DEFAULT_MAX_GAP
     min_ratio: float = 0.0
     positive_rate: float | None = None
     largest_noise_step: float = math.inf
     steps_per_look: int = 1
-    fairness_weight: float = 10.0
-    grouping: str = "attribute"
-    max_sample_rate: float = 1.0
-    parameter_noise: float = 0.1
-    n_draws: int = 100
+    fairness_weight: float = Parameters.fairness_weight
+    grouping: str = Parameters.grouping
+    max_sample_rate: float = Parameters.max_sample_rate
+    parameter_noise: float = Parameters.parameter_noise
+    n_draws: int = Parameters.n_draws
 
     def __post_init__(self) -> None:
-        _checks.sample_rate(sample_rate=self.sample_rate)
-        _checks.positive_integer(
-            n_steps=self.n_steps,
-            n_members=self.n_members,
-            max_physical_batch_size=self.max_physical_batch_size,
-            steps_per_look=self.steps_per_look,
+        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        check_parameters(
+            learning_rate=self.learning_rates,
+            **{name: value for name, value in values.items() if name in DECLARED},
         )
-        if self.max_physical_batch_size > LARGEST_PHYSICAL_BATCH:
-            raise ValueError(
-                f"max_physical_batch_size must be at most {LARGEST_PHYSICAL_BATCH}, because larger sums would round "
-                f"past the bound in single precision; got {self.max_physical_batch_size!r}."
-            )
+        _checks.positive(largest_noise_step=self.largest_noise_step)
+        _checks.positive_integer(steps_per_look=self.steps_per_look)
         for name in ("n_steps", "n_members", "max_physical_batch_size"):
-            object.__setattr__(self, name, int(getattr(self, name)))
-        _checks.finite_positive(clip_norm=self.clip_norm)
-        _checks.positive(weight_bound=self.weight_bound, largest_noise_step=self.largest_noise_step)
-        for rate in (*self.learning_rates, self.sgd_learning_rate):
-            _checks.finite_positive(learning_rate=rate)
-        if not self.learning_rates:
-            raise ValueError("learning_rate must hold at least one value, got ().")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must be in [0, 1), got {self.momentum!r}.")
-        _checks.one_of(OPTIMIZERS, optimizer=self.optimizer)
-        _checks.one_of(SCHEDULES, schedule=self.schedule)
-        _checks.one_of(("per_group", "average"), noise_allocation=self.noise_allocation)
-        _checks.one_of(PARITIES, parity=self.parity)
-        _checks.one_of(GROUPINGS, grouping=self.grouping)
-        _checks.sample_rate(max_sample_rate=self.max_sample_rate)
-        _checks.positive_integer(n_draws=self.n_draws)
-        _checks.finite_positive(parameter_noise=self.parameter_noise)
-        _checks.target(max_gap=self.max_gap, min_ratio=self.min_ratio, positive_rate=self.positive_rate)
-        if not (isinstance(self.fairness_weight, Real) and 0 <= self.fairness_weight < math.inf):
-            raise ValueError(f"fairness_weight must be at least 0 and finite, got {self.fairness_weight!r}.")
+            object.__setattr__(self, name, int(values[name]))
 
     def learning_rate(self, step: int, *, n_groups: int, noise_multiplier: float) -> float:
         """Step size at a step counted from zero."""
@@ -132,4 +71,4 @@ class TrainConfig:
 
 def plain(value: Any) -> Any:
     """A NumPy scalar, as grid searches set them, as the Python number it stands for."""
-    return value.item() if hasattr(value, "item") else value
+    return value.item() if getattr(value, "ndim", None) == 0 else value

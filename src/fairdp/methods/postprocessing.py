@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from fairdp import _checks
-from fairdp.config.certificate import METRICS, RATES
+from fairdp.config.certificate import RATES
+from fairdp.config.parameters import check_parameters
 
 # Public, so it costs no privacy: every cell is taken to hold at least this many records.
 _SMALLEST_CELL = 1.0
@@ -60,8 +60,8 @@ def fair_flips(
     predictor" (exact counts); Jagielski et al. (2019), Differentially Private Fair Learning, DP-postprocessing (noisy
     counts of two groups).
     """
-    counts = _checked(noisy_counts, parity)
-    _checks.target(max_gap=max_gap, min_ratio=min_ratio, positive_rate=positive_rate)
+    check_parameters(parity=parity, max_gap=max_gap, min_ratio=min_ratio, positive_rate=positive_rate)
+    counts = _checked(noisy_counts)
     flip_costs = counts[:, 0] - counts[:, 1] + [_FLIP_COST, -_FLIP_COST]
     above = _rates_above_lowest(counts, RATES[parity])
     n_rows, n_variables = above.shape
@@ -85,9 +85,8 @@ def fair_flips(
     return np.clip(solution.x[: flip_costs.size], 0, 1).reshape(-1, 2)
 
 
-def _checked(noisy_counts: ArrayLike, parity: str) -> NDArray[np.float64]:
+def _checked(noisy_counts: ArrayLike) -> NDArray[np.float64]:
     """The counts, with every cell raised to the public floor."""
-    _checks.one_of(METRICS, parity=parity)
     counts = np.asarray(noisy_counts, dtype=np.float64)
     if counts.ndim != 3 or counts.shape[1:] != (2, 2) or not len(counts):
         raise ValueError(f"noisy_counts must have shape (n_groups, 2, 2), got {counts.shape}.")

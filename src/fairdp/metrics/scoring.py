@@ -7,8 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.metrics import make_scorer
 
-from fairdp import _checks
-from fairdp.config.training import PARITIES
+from fairdp.config.parameters import check_parameters
 from fairdp.data.sensitive import groups_of
 from fairdp.metrics.rates import decision_counts, fairness_metrics
 
@@ -74,5 +73,4 @@ def within_gap(accuracy: float, gap: float, *, max_gap: float) -> float:
 
 
 def _check(max_gap: float, parity: str) -> None:
-    _checks.target(max_gap=max_gap, min_ratio=0.0, positive_rate=None)
-    _checks.one_of(PARITIES, parity=parity)
+    check_parameters(max_gap=max_gap, parity=parity)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairdp.config.training import DEFAULT_MAX_GAP
+from fairdp.config.parameters import DEFAULT_MAX_GAP
 from fairdp.report.model import ModelReport
 
 OWNER = "To be completed by the owner."

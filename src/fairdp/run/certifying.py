@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified, certify
 from fairdp.certify.release import release_counts
-from fairdp.config.certificate import Registration
+from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.methods.postprocessing import fair_flips
 from fairdp.metrics.rates import decision_counts
@@ -41,7 +41,7 @@ def release_certificate(
     counts: NDArray[np.int64],
     *,
     group_names: tuple[str, ...],
-    registration: Registration,
+    registration: Preregistration,
     epsilons: tuple[float, ...],
     expected_sizes: tuple[float, ...],
     rand_below: RandBelow,

@@ -10,12 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairdp import _checks
 from fairdp._checks import InputError
 from fairdp.certify.gaussian import input_agnostic_bound, smoothed_probability
+from fairdp.config.parameters import check_parameters
 from fairdp.networks.models import ScoreModel
-
-PREDICTORS = ("deterministic", "gibbs", "smoothed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +45,7 @@ class Predictor:
     key: str = ""
 
     def __post_init__(self) -> None:
-        _checks.one_of(PREDICTORS, predictor=self.kind)
-        _checks.finite_positive(smoothing=self.smoothing)
+        check_parameters(predictor=self.kind, smoothing=self.smoothing)
         if not 0 <= self.dilution <= 1 or self.constant not in (0, 1):
             raise ValueError(
                 f"dilution must be in [0, 1] and constant 0 or 1, got {self.dilution!r}, {self.constant!r}."

@@ -1,15 +1,17 @@
 """Everything that a user chose about a fit."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fairdp import _checks
+from fairdp._checks import ParameterError
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.config.certificate import METRICS, CertificationSettings, Registration
+from fairdp.config.certificate import METRICS
 from fairdp.config.defaults import TRAINING_PARAMETERS, defaults_of, kind_of, train_config
 from fairdp.config.model import ModelConfig
+from fairdp.config.parameters import Parameters, check_parameters
+from fairdp.config.preregistration import CertificationSettings, Preregistration
 from fairdp.config.training import TrainConfig, plain
 from fairdp.data.columns import EncodedColumns
 from fairdp.methods import METHODS
@@ -38,39 +40,53 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         _checks.one_of(METHODS, method=self.method)
-        _checks.one_of(("public", "private"), group_sizes=self.group_sizes)
-        _checks.finite_positive(max_sample_weight=self.max_sample_weight)
+        check_parameters(group_sizes=self.group_sizes, max_sample_weight=self.max_sample_weight)
         self._check_method()
+        self._check_target()
 
     def _check_method(self) -> None:
         """Refuse what the method cannot do, and name what can."""
         method, n_looks = METHODS[self.method], self.certification.registration.n_looks
         if method.closed_form and (self.module is not None or self.model not in ("auto", "logistic")):
-            raise ValueError(
-                f"method={self.method!r} is a logistic model on tables only; use method='dpsgd' or model='logistic'."
+            raise ParameterError(
+                "method",
+                self.method,
+                "is a logistic model on tables only",
+                "use `method`='dpsgd' or `model`='logistic'",
             )
         if n_looks > 1 and not method.has_iterates:
-            raise ValueError(
-                f"n_looks={n_looks} needs a model to look at in mid-training, which method={self.method!r} has not; "
-                "use method='dpsgd', or n_looks=1."
+            raise ParameterError(
+                "n_looks",
+                n_looks,
+                f"needs a model to look at in mid-training, which `method`={self.method!r} does not have",
+                "use `method`='dpsgd', or `n_looks`=1",
             )
         if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes):
-            raise ValueError(
-                f"method={self.method!r} has a rule of its own to decide by; use predictor='deterministic'."
+            raise ParameterError(
+                "method", self.method, "has a decision rule of its own", "use `predictor`='deterministic'"
             )
+        grouping = self.training["grouping"]
+        if grouping != "attribute" and self.method != "dp_is_sgd":
+            raise ParameterError("grouping", grouping, "is for `method`='dp_is_sgd' only")
+
+    def _check_target(self) -> None:
+        """Refuse a target that the method would not aim at."""
         for name in ("max_gap", "min_ratio", "positive_rate"):
-            if self.training[name] is not None and not method.takes_target:
-                raise ValueError(
-                    f"{name}={self.training[name]!r} is a target, which method={self.method!r} does not take; use "
-                    "method='fairdp_parity', 'raco_dp' or 'dp_postprocess'."
+            if self.training[name] is not None and not METHODS[self.method].takes_target:
+                raise ParameterError(
+                    name,
+                    self.training[name],
+                    f"is a target, which `method`={self.method!r} does not take",
+                    "use `method`='fairdp_parity', 'raco_dp' or 'dp_postprocess'",
                 )
-        if self.training["positive_rate"] is not None and self.method == "raco_dp":
-            raise ValueError(
-                f"positive_rate={self.training['positive_rate']!r} is for method='fairdp_parity' and 'dp_postprocess'; "
-                "raco_dp constrains gaps only."
+        rate = self.training["positive_rate"]
+        if rate is not None and self.method == "raco_dp":
+            raise ParameterError(
+                "positive_rate",
+                rate,
+                "is for `method`='fairdp_parity' and 'dp_postprocess'",
+                "raco_dp constrains gaps only",
             )
-        if self.training["grouping"] != "attribute" and self.method != "dp_is_sgd":
-            raise ValueError(f"grouping={self.training['grouping']!r} is for method='dp_is_sgd' only.")
 
     def as_trial(self, expected_trials: float) -> "RunSettings":
         """The same for one of several runs, of which the best will be kept."""
@@ -80,7 +96,9 @@ class RunSettings:
     def check_weighted(self, weighted: bool) -> None:
         """Refuse weights where the method has no use for them, instead of leaving them out in silence."""
         if weighted and METHODS[self.method].closed_form:
-            raise ValueError(f"method={self.method!r} takes no sample_weight; leave it out or use method='dpsgd'.")
+            raise ParameterError(
+                "method", self.method, "takes no `sample_weight`", "leave it out or use `method`='dpsgd'"
+            )
 
     @property
     def histogram_epsilon(self) -> float:
@@ -110,39 +128,31 @@ class RunSettings:
         )
 
     @classmethod
-    def of(
-        cls,
-        *,
-        certify_fraction: float,
-        confidence: float,
-        certify_metrics: Sequence[str] | None,
-        require_tau: float | None,
-        n_looks: int,
-        target_tau: float | None,
-        epsilon: float,
-        delta: float,
-        predictor: str,
-        smoothing: float,
-        random_state: Any,
-        max_sample_weight: float = 1.0,
-        **others: Any,
-    ) -> "RunSettings":
-        """Settings from the parameters of an estimator, all of them."""
-        registration = Registration(
-            confidence=plain(confidence),
-            metrics=METRICS if certify_metrics is None else certify_metrics,
-            require_tau=plain(require_tau),
-            n_looks=plain(n_looks),
+    def of(cls, **values: Any) -> "RunSettings":
+        """Settings from the parameters of an estimator."""
+        chosen = Parameters(**{name: plain(value) for name, value in values.items()})
+        registration = Preregistration(
+            confidence=chosen.confidence,
+            metrics=METRICS if chosen.certify_metrics is None else chosen.certify_metrics,
+            require_tau=chosen.require_tau,
+            n_looks=chosen.n_looks,
         )
-        fraction, target = plain(certify_fraction), plain(target_tau)
         return cls(
-            budget=PrivacyBudget(epsilon=plain(epsilon), delta=plain(delta)),
-            certification=CertificationSettings(fraction=fraction, registration=registration, target_tau=target),
-            predictor=Predictor(kind=predictor, smoothing=plain(smoothing)),
-            seed=seed_of(random_state),
-            max_sample_weight=plain(max_sample_weight),
-            training={name: plain(others.pop(name)) for name in TRAINING_PARAMETERS},
-            **others,
+            method=chosen.method,
+            budget=PrivacyBudget(epsilon=chosen.epsilon, delta=chosen.delta),
+            model=chosen.model,
+            hidden=chosen.hidden,
+            activation=chosen.activation,
+            normalize_embedding=chosen.normalize_embedding,
+            module=chosen.module,
+            training={name: getattr(chosen, name) for name in TRAINING_PARAMETERS},
+            group_sizes=chosen.group_sizes,
+            certification=CertificationSettings(
+                fraction=chosen.certify_fraction, registration=registration, target_tau=chosen.target_tau
+            ),
+            predictor=Predictor(kind=chosen.predictor, smoothing=chosen.smoothing),
+            seed=seed_of(chosen.random_state),
+            max_sample_weight=chosen.max_sample_weight,
         )
 
     def reason_for_no_certificate(self, n_groups: int) -> str | None:

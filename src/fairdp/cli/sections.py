@@ -1,0 +1,42 @@
+"""Help under headings, in the order in which people need it."""
+
+from typing import Any
+
+import click
+
+from fairdp.config.parameters import CERTIFICATE, DATA, EXPERT, PRIVACY, TARGET
+
+SEARCH, OUTPUT = "Search", "Output"
+# Of the flags, under all headings alike; what is longer gets a line of its own.
+_WIDTH = 30
+SECTIONS = (DATA, SEARCH, PRIVACY, TARGET, CERTIFICATE, OUTPUT, EXPERT)
+
+
+class Option(click.Option):
+    """An option that knows its heading."""
+
+    def __init__(self, *args: Any, section: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command with so many options that its help needs headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, each under its heading."""
+        for section, options in options_by_section(self, ctx).items():
+            records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
+            with formatter.section(section):
+                formatter.write_dl([(flags.ljust(_WIDTH), text) for flags, text in records])
+
+
+def options_by_section(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
+    """The options of a command by their headings; what says nothing about the run is output."""
+    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
+    placed = {section: [own for own in options if _section_of(own) == section] for section in SECTIONS}
+    return {section: own for section, own in placed.items() if own}
+
+
+def _section_of(option: click.Option) -> str:
+    return option.section if isinstance(option, Option) else OUTPUT

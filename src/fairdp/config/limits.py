@@ -1,0 +1,90 @@
+"""What values a parameter may have, where that takes more than one line to say."""
+
+import math
+from collections.abc import Callable, Iterable
+from numbers import Real
+from typing import Any
+
+from fairdp import _checks
+from fairdp._checks import ParameterError
+from fairdp.config.certificate import METRICS
+
+# Sums of more records would round past their bound in single precision.
+LARGEST_PHYSICAL_BATCH = 4_096
+
+Check = Callable[..., None]
+
+
+def fraction(**values: float) -> None:
+    """Every value is a part of a whole, and not all of it."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0 <= value < 1):
+            raise ParameterError(name, value, "must be in [0, 1)")
+
+
+def share(example: float) -> Check:
+    """Every value is a part of a whole, from none to all."""
+
+    def check(**values: float) -> None:
+        for name, value in values.items():
+            if not (isinstance(value, Real) and 0 <= value <= 1):
+                raise ParameterError(name, value, f"must be in [0, 1], such as {example:g}")
+
+    return check
+
+
+def not_negative(**values: float) -> None:
+    """Every value is a finite number of at least zero."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0 <= value < math.inf):
+            raise ParameterError(name, value, "must be at least 0 and finite")
+
+
+def confidence(**values: float) -> None:
+    """Every value is a probability of at least one half."""
+    _checks.in_unit_interval(**values)
+    for name, value in values.items():
+        # Below one half the pair construction has no proof, and nobody wants such a promise.
+        if value < 0.5:
+            raise ParameterError(name, value, "must be at least 0.5")
+
+
+def metrics(**values: Any) -> None:
+    """Every value names one metric or several."""
+    for name, value in values.items():
+        if isinstance(value, str) or not value:
+            raise ParameterError(name, value, f"must name at least one of {', '.join(METRICS)}")
+        for metric in value:
+            _checks.one_of(METRICS, **{name: metric})
+
+
+def step_sizes(**values: Any) -> None:
+    """Every value is a finite step size, or several."""
+    for name, value in values.items():
+        sizes = tuple(value) if isinstance(value, Iterable) else (value,)
+        if not sizes:
+            raise ParameterError(name, sizes, "must hold at least one value")
+        for size in sizes:
+            _checks.finite_positive(**{name: size})
+
+
+def layer_sizes(**values: Any) -> None:
+    """Every value is a collection of whole numbers."""
+    for name, value in values.items():
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ParameterError(name, value, "must be a tuple of layer sizes such as (32,)")
+        for size in value:
+            _checks.positive_integer(**{name: size})
+
+
+def physical_batch(**values: int) -> None:
+    """Every value is a number of records whose sum is exact enough."""
+    _checks.positive_integer(**values)
+    for name, value in values.items():
+        if value > LARGEST_PHYSICAL_BATCH:
+            raise ParameterError(
+                name,
+                value,
+                f"must be at most {LARGEST_PHYSICAL_BATCH}",
+                "Larger sums would round past their bound in single precision.",
+            )

@@ -1,0 +1,247 @@
+"""What a user may choose, declared once: estimator, command line and reference follow from it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from fairdp import _checks
+from fairdp.config import limits
+from fairdp.config.certificate import METRICS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert")
+DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
+
+MODELS = ("logistic", "mlp", "cnn")
+DEFAULT_MAX_GAP = 0.03
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What there is to say about a parameter.
+
+    Parameters
+    ----------
+    help
+        What it means, as sentences; methods and other parameters stand in backquotes.
+    check
+        Refuses values that it cannot have; None leaves that to whoever takes them.
+    when_none
+        What happens if it is left at None, for those that need not be chosen.
+    flag
+        How the command line calls it; None if it cannot be given there.
+    """
+
+    name: str
+    default: Any
+    kind: Any
+    group: str
+    help: str
+    choices: tuple[str, ...] = ()
+    check: Callable[..., None] | None = None
+    when_none: str = ""
+    flag: str | None
+
+
+def parameter(default: Any, group: str, help: str, *, flag: str | None = "", **more: Any) -> Any:
+    """Declare a parameter: its default, and whatever else `Declaration` holds; its flag is its name by default."""
+    return field(default=default, metadata={"group": group, "help": help, "flag": flag, **more})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Parameters:
+    """The parameters of an estimator with their defaults; None stands for a default that depends on other choices."""
+
+    method: str = parameter(
+        "fairdp_parity",
+        DATA,
+        "Training method; `fairdp methods` lists them. The default aims at a fairness target; `fairdp` is the paper's.",
+    )
+    model: str = parameter("auto", DATA, "Network before the linear head.", choices=("auto", *MODELS))
+    hidden: tuple[int, ...] = parameter((32,), DATA, "Sizes of the hidden layers of the MLP.", check=limits.layer_sizes)
+    module: Callable[..., Any] | None = parameter(
+        None,
+        DATA,
+        "Class or function that builds a feature extractor of your own, used instead of `model`.",
+        flag=None,
+    )
+
+    epsilon: float = parameter(
+        1.0, PRIVACY, "Privacy budget ε for adding or removing one record; inf trains without noise, for debugging."
+    )
+    delta: float = parameter(1e-5, PRIVACY, "Privacy budget δ; must be below one over the number of records.")
+    group_sizes: str = parameter(
+        "public",
+        PRIVACY,
+        "Whether the sizes of the groups may be known; private ones are counted with noise, for 5 % of `epsilon`.",
+        choices=("public", "private"),
+    )
+    max_sample_weight: float = parameter(
+        1.0,
+        PRIVACY,
+        "Largest weight that `fit` may be given in `sample_weight`; noise is scaled to it.",
+        flag=None,
+        check=_checks.finite_positive,
+    )
+    random_state: "int | np.random.RandomState | np.random.Generator | None" = parameter(
+        None,
+        PRIVACY,
+        "Seed for repeatable experiments; the guarantee then holds only while the seed is secret.",
+        flag="--seed",
+        when_none="the operating system's randomness",
+    )
+
+    parity: str = parameter(
+        "demographic_parity",
+        TARGET,
+        "Rates that should agree between the groups; for methods with a target: `fairdp_parity`, `raco_dp`, "
+        "`dp_postprocess`.",
+        choices=METRICS,
+    )
+    max_gap: float | None = parameter(
+        None,
+        TARGET,
+        "Largest difference between these rates to aim at. Not a guarantee: see `require_tau`.",
+        check=limits.share(0.03),
+        when_none=f"{DEFAULT_MAX_GAP:g}; any if `min_ratio` is given",
+    )
+    min_ratio: float | None = parameter(
+        None,
+        TARGET,
+        "Smallest of these rates over the largest, to aim at, such as 0.8.",
+        check=limits.share(0.8),
+        when_none="any",
+    )
+    positive_rate: float | None = parameter(
+        None,
+        TARGET,
+        "Share of positive decisions to aim at; not for `raco_dp`.",
+        check=limits.share(0.2),
+        when_none="any",
+    )
+
+    certify_fraction: float = parameter(
+        0.2, CERTIFICATE, "Fraction of the records held out for the certificate; 0 for none.", check=limits.fraction
+    )
+    confidence: float = parameter(
+        0.95, CERTIFICATE, "Probability with which all bounds hold together.", check=limits.confidence
+    )
+    certify_metrics: tuple[str, ...] | None = parameter(
+        None,
+        CERTIFICATE,
+        f"Gaps to bound, out of {', '.join(f'`{metric}`' for metric in METRICS)}; fewer get tighter bounds.",
+        check=limits.metrics,
+        when_none="all three",
+    )
+    require_tau: float | None = parameter(
+        None,
+        CERTIFICATE,
+        "Bound that every certified gap must meet; they are tested one after the other.",
+        check=_checks.in_unit_interval,
+    )
+    n_looks: int = parameter(
+        1,
+        CERTIFICATE,
+        "How often to look for `require_tau` during training, which ends at the first look that meets it; all looks "
+        "share confidence and epsilon.",
+        flag="--looks",
+        check=_checks.positive_integer,
+    )
+    target_tau: float | None = parameter(
+        None,
+        CERTIFICATE,
+        "Gap to which decisions are diluted where the certificate alone does not reach it.",
+        check=_checks.in_unit_interval,
+    )
+
+    sample_rate: float | None = parameter(
+        None, EXPERT, "Chance of a record to be in a batch, q; raised for small groups.", check=_checks.sample_rate
+    )
+    n_steps: int | None = parameter(None, EXPERT, "Number of steps, T.", check=_checks.positive_integer)
+    clip_norm: float | None = parameter(
+        None, EXPERT, "Bound on one record's gradient, C.", check=_checks.finite_positive
+    )
+    learning_rate: float | tuple[float, ...] | None = parameter(
+        None, EXPERT, "Step size η, or several, each for an equal part of the run.", check=limits.step_sizes
+    )
+    schedule: str = parameter(
+        "piecewise",
+        EXPERT,
+        "Step sizes in equal parts, or falling as in the paper's Theorem 4 from the first of them.",
+        choices=("piecewise", "inverse_sqrt"),
+    )
+    optimizer: str | None = parameter(
+        None,
+        EXPERT,
+        "How steps are taken; `adam_then_sgd` hands over for the last tenth.",
+        choices=("adam", "sgd", "adam_then_sgd"),
+    )
+    momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
+    sgd_learning_rate: float = parameter(
+        0.005,
+        EXPERT,
+        "Step size of SGD after `adam_then_sgd` hands over, and in the last step that makes the ensemble.",
+        check=_checks.finite_positive,
+    )
+    activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
+    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.")
+    weight_bound: float = parameter(
+        1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
+    )
+    n_members: int = parameter(10, EXPERT, "Heads of the ensemble, N; for `fairdp`.", check=_checks.positive_integer)
+    noise_allocation: str = parameter(
+        "per_group",
+        EXPERT,
+        "Noise for every group (the paper), or one draw on their average (less noise, same ε); for `fairdp`.",
+        choices=("per_group", "average"),
+    )
+    fairness_weight: float = parameter(10.0, EXPERT, "Weight of the penalty of `dp_fermi`.", check=limits.not_negative)
+    grouping: str = parameter(
+        "attribute", EXPERT, "What `dp_is_sgd` samples equally often.", choices=("attribute", "attribute_and_label")
+    )
+    max_sample_rate: float = parameter(1.0, EXPERT, "Largest sampling rate of `dp_is_sgd`.", check=_checks.sample_rate)
+    parameter_noise: float = parameter(
+        0.1,
+        EXPERT,
+        "Deviation of the noise on the parameters; for `fairsmooth`, `dpsgd_smooth`, `fairfm_smooth`.",
+        check=_checks.finite_positive,
+    )
+    n_draws: int = parameter(100, EXPERT, "Draws of that noise to average over.", check=_checks.positive_integer)
+    predictor: str = parameter(
+        "deterministic",
+        EXPERT,
+        "The rule that decides: fixed, a random head for each person (gibbs), or noise on the head for each person "
+        "(smoothed). The same person always gets the same decision.",
+        choices=("deterministic", "gibbs", "smoothed"),
+    )
+    smoothing: float = parameter(
+        1.0, EXPERT, "Deviation of the noise of the smoothed predictor.", check=_checks.finite_positive
+    )
+    max_physical_batch_size: int = parameter(
+        limits.LARGEST_PHYSICAL_BATCH,
+        EXPERT,
+        "Records per forward pass; trades memory for speed, and changes the result by rounding only.",
+        check=limits.physical_batch,
+    )
+
+
+def _declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
+    flag = f"--{name.replace('_', '-')}" if said["flag"] == "" else said["flag"]
+    return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})
+
+
+DECLARED = {own.name: _declaration(own.name, own.default, own.type, own.metadata) for own in fields(Parameters)}
+
+
+def check_parameters(**values: Any) -> None:
+    """Refuse values that break what is declared of their parameters; None is none of them."""
+    for name, value in values.items():
+        declared = DECLARED[name]
+        if value is None and declared.default is None:
+            continue
+        if declared.choices:
+            _checks.one_of(declared.choices, **{name: value})
+        if declared.check is not None:
+            declared.check(**{name: value})

@@ -1,0 +1,83 @@
+"""What is fixed about a certificate before any of its records is looked at."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fairdp._checks import ParameterError
+from fairdp.config.certificate import METRICS, SMALLEST_EPSILON, kinds_of, levels_of
+from fairdp.config.parameters import Parameters, check_parameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preregistration:
+    """What a certificate will claim, said beforehand: choosing after a look would void its confidence.
+
+    Parameters
+    ----------
+    confidence, metrics, require_tau, n_looks
+        As the parameters of the estimator; the metrics are put in the order of ``METRICS``. With ``require_tau`` they
+        are tested in that order, each at the full level, until one fails. Every look gets an equal share of the
+        failure probability and of epsilon.
+    expected_trials
+        How many models are certified on average until one is kept for what its certificate says: a certificate is
+        wrong that much more often if it was picked, so each gets that much less of the failure probability.
+    """
+
+    confidence: float = Parameters.confidence
+    metrics: Sequence[str] = METRICS
+    require_tau: float | None = None
+    n_looks: int = Parameters.n_looks
+    expected_trials: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_parameters(confidence=self.confidence, require_tau=self.require_tau, n_looks=self.n_looks)
+        check_parameters(certify_metrics=self.metrics)
+        object.__setattr__(self, "metrics", tuple(metric for metric in METRICS if metric in self.metrics))
+        if not self.expected_trials >= 1:
+            raise ParameterError("expected_trials", self.expected_trials, "must be at least 1")
+
+    @property
+    def failure_probability(self) -> float:
+        """Failure probability of one look in one trial."""
+        return (1 - self.confidence) / self.n_looks / self.expected_trials
+
+    def levels(self) -> dict[str, float]:
+        """Failure probability of each kind of rate at one look."""
+        if self.require_tau is None:
+            return levels_of(self.metrics, self.failure_probability)
+        return dict.fromkeys(kinds_of(self.metrics), self.failure_probability)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificationSettings:
+    """What a user has chosen about the certificate: its claims, the records it is made from and what may follow."""
+
+    fraction: float = Parameters.certify_fraction
+    registration: Preregistration = field(default_factory=Preregistration)
+    target_tau: float | None = None
+
+    def __post_init__(self) -> None:
+        check_parameters(certify_fraction=self.fraction, target_tau=self.target_tau)
+        n_looks, required = self.registration.n_looks, self.registration.require_tau
+        if self.target_tau is not None and required is not None:
+            raise ParameterError(
+                "target_tau",
+                self.target_tau,
+                "dilutes the model until any bound is met",
+                "leave out `require_tau`",
+            )
+        if n_looks > 1 and required is None:
+            raise ParameterError("n_looks", n_looks, "needs `require_tau`: the bound that ends training")
+
+    def reason_for_none(self, *, n_groups: int, epsilon: float) -> str | None:
+        """Why no certificate can be made, or None."""
+        if not self.fraction:
+            return "no records were held out for it (certify_fraction=0)"
+        if n_groups < 2:
+            return "there is only one group, hence no gap to bound"
+        if math.isinf(epsilon):
+            return "it is made from noisy counts, and epsilon=inf asks for no noise"
+        if epsilon < SMALLEST_EPSILON:
+            return f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted"
+        return None

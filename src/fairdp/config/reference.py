@@ -1,0 +1,106 @@
+"""The parameters in words, as `help` shows them: what they mean, and what they are if nobody chooses them."""
+
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from fairdp.config.defaults import DEFAULTS, METHOD_DEFAULTS, METHOD_MODELS, Defaults, default_n_steps, defaults_of
+from fairdp.config.parameters import DECLARED, GROUPS, Declaration
+
+T = TypeVar("T")
+
+# Parameters with a default of the method and the kind of model.
+BY_METHOD: dict[str, Callable[[Defaults], Any]] = {
+    "sample_rate": lambda own: own.sample_rate,
+    "n_steps": lambda own: default_n_steps(own, own.sample_rate),
+    "clip_norm": lambda own: own.clip_norm,
+    "learning_rate": lambda own: own.learning_rates,
+    "optimizer": lambda own: own.optimizer,
+    "momentum": lambda own: own.momentum,
+    "activation": lambda own: own.activation,
+}
+_OTHERS = "others"
+
+
+def default_text(name: str) -> str:
+    """What a parameter is if nobody chooses it; methods and other parameters stand in backquotes.
+
+    >>> default_text("confidence"), default_text("hidden"), default_text("certify_metrics")
+    ('0.95', '32', 'all three')
+    """
+    declared = DECLARED[name]
+    if name in BY_METHOD:
+        tables, images = default_by_method(name)
+        return _listed(tables) if tables == images else f"{_listed(tables)}; images: {_listed(images)}"
+    if name == "model":
+        logistic = ", ".join(f"`{method}`" for method in sorted(METHOD_MODELS) if METHOD_MODELS[method] == "logistic")
+        return f"auto: cnn for images; logistic for {logistic}; else mlp"
+    return declared.when_none if declared.default is None else shown(declared.default)
+
+
+def default_by_method(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Default of each method that has one of its own, and of the others: for tables, and for images."""
+    value_of = BY_METHOD[name]
+    methods = sorted({*METHOD_MODELS, *(method for method, _ in METHOD_DEFAULTS)})
+    tables = {method: value_of(defaults_of(METHOD_MODELS.get(method, "mlp"), method)) for method in methods}
+    images = {method: value_of(defaults_of("cnn", method)) for method in methods}
+    return _with_others(tables, value_of(DEFAULTS["mlp"])), _with_others(images, value_of(DEFAULTS["cnn"]))
+
+
+def _with_others(own: dict[str, Any], common: Any) -> dict[str, Any]:
+    return {**{method: value for method, value in own.items() if value != common}, _OTHERS: common}
+
+
+def _listed(values: dict[str, Any]) -> str:
+    if len(values) == 1:
+        return shown(values[_OTHERS])
+    return ", ".join(
+        f"{method if method == _OTHERS else f'`{method}`'} {shown(value)}" for method, value in values.items()
+    )
+
+
+def shown(value: Any) -> str:
+    """A value as people write it."""
+    if isinstance(value, tuple):
+        return " then ".join(shown(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def of_group(group: str) -> list[Declaration]:
+    """The parameters of a group, those first that people need most."""
+    return [declared for declared in DECLARED.values() if declared.group == group]
+
+
+def with_parameters(cls: type[T]) -> type[T]:
+    """Fill the parameters, by groups, into the docstring of a class where it says ``{parameters}``."""
+    cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}\n", textwrap.indent("\n".join(_section()), "    "))
+    return cls
+
+
+def _section() -> Iterator[str]:
+    for group in GROUPS:
+        names = ", ".join(f"``{declared.name}``" for declared in of_group(group))
+        yield from textwrap.wrap(f"*{group}:* {names}.", 110)
+        yield ""
+    yield from ("Parameters", "----------")
+    for declared in DECLARED.values():
+        yield declared.name
+        yield from textwrap.wrap(f"{meaning(declared)}{_default_sentence(declared)}", 110, **_INDENTED)
+    yield from ("", "")
+
+
+_INDENTED: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
+
+
+def meaning(declared: Declaration) -> str:
+    """What a parameter means, and what it may be."""
+    choices = ", ".join(f'``"{choice}"``' for choice in declared.choices)
+    return f"{declared.help} One of {choices}." if choices else declared.help
+
+
+def _default_sentence(declared: Declaration) -> str:
+    """What None means, or a default that says more than the signature does."""
+    text = default_text(declared.name)
+    if declared.default is None:
+        return f" None: {text}." if text else ""
+    return "" if text == shown(declared.default) else f" Default: {text}."

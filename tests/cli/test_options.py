@@ -1,0 +1,76 @@
+"""Flags that stand for parameters say and do what is declared; the help shows them under headings."""
+
+import click
+import pytest
+
+from fairdp.cli import fairdp
+from fairdp.cli.flags import help_in_flags
+from fairdp.cli.options import NAMES, NUMBERS, WHOLE_NUMBERS
+from fairdp.cli.sections import SECTIONS, SectionedCommand, options_by_section
+from fairdp.config.parameters import DECLARED, GROUPS
+from fairdp.config.reference import default_text
+
+# Flags of the same name that mean something else.
+OTHERS = {("plan", "group_sizes"), ("plan", "positive_rate"), ("certify", "epsilon"), ("evaluate", "confidence")}
+FLAGS = [
+    pytest.param(command, option, id=f"{name} {option.opts[0]}")
+    for name, command in fairdp.commands.items()
+    for option in command.params
+    if isinstance(option, click.Option) and option.name in DECLARED and (name, option.name) not in OTHERS
+]
+SECTIONED = [name for name, command in fairdp.commands.items() if isinstance(command, SectionedCommand)]
+
+
+@pytest.mark.parametrize(("command", "option"), FLAGS)
+def test_a_flag_says_what_is_declared(command, option):
+    declared = DECLARED[option.name]
+    assert option.opts == [declared.flag]
+    # What a command passes on if the flag is left out.
+    assert option.get_default(click.Context(command)) == declared.default
+    assert option.help.startswith(help_in_flags(declared.help))
+    if declared.kind is not bool:
+        assert option.help.endswith(f"  [default: {help_in_flags(default_text(option.name))}]") == bool(
+            default_text(option.name)
+        )
+    if declared.choices:
+        assert tuple(option.type.choices) == declared.choices
+
+
+def test_fit_has_every_flag_that_is_declared():
+    flags = {option.opts[0] for option in fairdp.commands["fit"].params}
+    assert {declared.flag for declared in DECLARED.values()} - flags == {None}
+
+
+def test_the_sections_are_the_groups_of_the_estimator():
+    assert [section for section in SECTIONS if section in GROUPS] == list(GROUPS)
+    context = click.Context(fairdp.commands["fit"])
+    placed = options_by_section(fairdp.commands["fit"], context)
+    assert {option.name: name for name, own in placed.items() for option in own}.items() >= {
+        (name, declared.group) for name, declared in DECLARED.items() if declared.flag
+    }
+
+
+@pytest.mark.parametrize("name", SECTIONED)
+def test_help_shows_every_option_once_under_a_heading(run, name):
+    text = run(name, "--help").out
+    headings = [line.removesuffix(":") for line in text.splitlines() if line and line.removesuffix(":") in SECTIONS]
+    assert headings == [section for section in SECTIONS if section in headings]
+    assert headings[0] == "Data and model"
+    for option in fairdp.commands[name].params:
+        if isinstance(option, click.Option):
+            assert sum(line.split()[:1] == [option.opts[0]] for line in text.splitlines()) == 1, option.name
+    assert "`method`" not in text
+
+
+def test_the_three_large_commands_have_headings():
+    assert SECTIONED == ["fit", "tune", "plan"]
+
+
+def test_lists_are_read():
+    assert NAMES.convert("sex, region", None, None) == ("sex", "region")
+    assert NUMBERS.convert(".007,.005", None, None) == (0.007, 0.005)
+    assert WHOLE_NUMBERS.convert("64,32", None, None) == (64, 32)
+    assert WHOLE_NUMBERS.convert((32,), None, None) == (32,)
+    for kind, text in ((NUMBERS, "fast"), (WHOLE_NUMBERS, "1.5"), (WHOLE_NUMBERS, "")):
+        with pytest.raises(click.BadParameter, match="is not a list such as"):
+            kind.convert(text, None, None)

@@ -1,0 +1,101 @@
+"""What is declared of a parameter is what the estimator takes, what a run uses and what the help says."""
+
+import inspect
+import re
+from dataclasses import replace
+
+import pytest
+
+from fairdp import METHODS, FairDPClassifier
+from fairdp.config import defaults
+from fairdp.config.parameters import DECLARED, GROUPS, check_parameters
+from fairdp.config.reference import BY_METHOD, default_by_method, default_text, of_group, shown
+from fairdp.run.settings import RunSettings
+
+TABLE, IMAGES = (5,), (3, 16, 16)
+
+
+def numbers_of_a_run(method: str, shape: tuple[int, ...]) -> dict[str, object]:
+    """What a run with nothing but the method chosen is trained with, on groups that are not small."""
+    settings = RunSettings.of(method=method)
+    config, model = settings.train_config(shape, (1e6, 1e6)), settings.model_config(shape, None)
+    names = {name: "learning_rates" if name == "learning_rate" else name for name in BY_METHOD}
+    return {name: getattr(model if name == "activation" else config, own) for name, own in names.items()}
+
+
+def test_the_estimator_takes_what_is_declared():
+    signature = inspect.signature(FairDPClassifier).parameters
+    assert {name: own.default for name, own in signature.items()} == {n: d.default for n, d in DECLARED.items()}
+    assert all(own.kind is own.KEYWORD_ONLY for own in signature.values())
+    assert list(FairDPClassifier().get_params()) == sorted(DECLARED)
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_parameter_is_explained_in_sentences_and_mentions_only_what_there_is(name):
+    declared = DECLARED[name]
+    assert declared.group in GROUPS
+    assert declared.help.endswith(".")
+    choices = {choice for own in DECLARED.values() for choice in own.choices}
+    known = {*DECLARED, *METHODS, *choices, "fit", "sample_weight"}
+    assert set(re.findall(r"`(\w+)`", declared.help + default_text(name))) <= known
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_default_passes_the_check(name):
+    check_parameters(**{name: DECLARED[name].default})
+
+
+def test_a_value_that_is_not_declared_is_refused_by_name():
+    for wrong in ({"confidence": 0.3}, {"parity": "fairness"}, {"max_gap": 2}, {"certify_metrics": ()}):
+        with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must "):
+            check_parameters(**wrong)
+
+
+def test_the_groups_hold_every_parameter_once():
+    assert [own.name for group in GROUPS for own in of_group(group)] == list(DECLARED)
+
+
+@pytest.mark.parametrize("name", BY_METHOD)
+@pytest.mark.parametrize("method", METHODS)
+def test_defaults_in_words_are_those_of_a_run(method, name):
+    tables, images = default_by_method(name)
+    assert numbers_of_a_run(method, TABLE)[name] == tables.get(method, tables["others"])
+    words = default_text(name)
+    said = f"`{method}` {shown(tables[method])}" if method in tables else shown(tables["others"])
+    assert said in words.split("; images: ")[0]
+    assert numbers_of_a_run(method, IMAGES)[name] == images.get(method, images["others"])
+    said = f"`{method}` {shown(images[method])}" if method in images else shown(images["others"])
+    assert said in words.split("; images: ")[-1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_model_in_words_is_that_of_a_run(method):
+    kind = RunSettings.of(method=method).model_config(TABLE, None).kind
+    assert (f"`{method}`" in default_text("model")) == (kind == "logistic")
+    assert kind in ("logistic", "mlp")
+
+
+def test_the_words_follow_the_table_of_defaults(monkeypatch):
+    """The twin: other numbers, other words."""
+    changed = replace(defaults.METHOD_DEFAULTS["raco_dp", "logistic"], sample_rate=0.25)
+    assert "0.25" not in default_text("sample_rate")
+    monkeypatch.setitem(defaults.METHOD_DEFAULTS, ("raco_dp", "logistic"), changed)
+    assert "`raco_dp` 0.25" in default_text("sample_rate")
+    assert numbers_of_a_run("raco_dp", TABLE)["sample_rate"] == 0.25
+
+
+def test_what_is_not_chosen_is_as_the_words_say():
+    config = RunSettings.of().train_config(TABLE, (1e6, 1e6))
+    assert default_text("max_gap").startswith(f"{config.max_gap:g};")
+    assert RunSettings.of(min_ratio=0.8).train_config(TABLE, (1e6, 1e6)).max_gap == 1
+    assert len(RunSettings.of().certification.registration.metrics) == 3
+
+
+def test_the_docstring_has_every_parameter_in_its_group():
+    text = inspect.getdoc(FairDPClassifier)
+    section = text.partition("Parameters\n----------\n")[2].partition("\nAttributes\n")[0]
+    assert re.findall(r"^(\w+)$", section, flags=re.MULTILINE) == list(DECLARED)
+    for group in GROUPS:
+        names = text.partition(f"*{group}:*")[2].partition("\n\n")[0]
+        assert re.findall(r"``(\w+)``", names) == [own.name for own in of_group(group)]
+    assert "{parameters}" not in text
