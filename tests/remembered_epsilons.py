@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import cache, wraps
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,14 +18,14 @@ from fairdp.accounting import mechanisms
 ORIGINAL = mechanisms._sampled_gaussian_epsilon
 
 
-def remembering(folder: Path, computed: Callable[..., float] = inspect.unwrap(ORIGINAL)) -> Callable[..., float]:
+def remembering(folder: Path, computed: Callable[..., float] = ORIGINAL) -> Callable[..., float]:
     """The same function, which looks into a folder before it computes."""
     beneath = [f"{name} {version(name)}" for name in ("dp-accounting", "numpy", "scipy")]
-    code = Path(inspect.getfile(computed)).read_text(encoding="utf-8")
+    code = Path(inspect.getfile(inspect.unwrap(computed))).read_text(encoding="utf-8")
     known = folder / hashlib.sha256("\n".join([*beneath, code]).encode()).hexdigest()[:16]
     known.mkdir(parents=True, exist_ok=True)
 
-    @lru_cache(maxsize=None)
+    @cache
     @wraps(computed)
     def remembered(*arguments: float | str) -> float:
         path = known / hashlib.sha256(repr(arguments).encode()).hexdigest()[:32]
