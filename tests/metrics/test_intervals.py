@@ -83,7 +83,7 @@ def test_intervals_of_equal_groups_contain_a_gap_of_zero():
     assert_rate_at_most(misses, trials, 0.05)
 
 
-@pytest.mark.parametrize("n_groups", [2, 12, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_groups", [2, 12, pytest.param(30, marks=pytest.mark.more)])
 def test_no_gap_of_equal_groups_is_missed_more_often_than_stated(n_groups):
     """All rates are equal, so that every pair may seem to differ; 200 runs notice a true rate of .16 against .05."""
     rng, trials = np.random.default_rng(1), 200
