@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
 
+from fairdp._checks import DataError, ParameterError
+
 Counts = NDArray[np.int64]
 
 # A rate this close to 0 or 1 means that nearly everybody gets the same decision.
@@ -101,7 +103,7 @@ def at_positive_rate(
     """
     _check_scored(y_true, scores, groups, len(group_names))
     if not (isinstance(positive_rate, Real) and 0 <= positive_rate <= 1):
-        raise ValueError(f"positive_rate must be in [0, 1], got {positive_rate!r}. Did you pass a percentage?")
+        raise ParameterError("positive_rate", positive_rate, "must be in [0, 1]", "Did you pass a percentage?")
     ordered, n_samples = np.sort(scores), len(scores)
     above, through = (n_samples - np.searchsorted(ordered, scores, side) for side in ("right", "left"))
     positive = np.clip((positive_rate * n_samples - above) / (through - above), 0, 1)
@@ -118,15 +120,15 @@ def _check_scored(
     shapes = [np.shape(values) for values in (y_true, scores, groups)]
     if len(set(shapes)) > 1 or len(shapes[0]) != 1 or not shapes[0][0]:
         found = "shapes {}, {} and {}".format(*shapes)
-        raise ValueError(f"y_true, scores and groups must hold one value for each of the same records, got {found}.")
+        raise DataError(f"y_true, scores and groups must hold one value for each of the same records, got {found}.")
     if np.isnan(scores).any():
         missing = int(np.isnan(scores).argmax())
-        raise ValueError(f"scores must be numbers, got nan at position {missing}; leave such records out.")
+        raise DataError(f"scores must be numbers, got nan at position {missing}; leave such records out.")
     for name, values, n_codes in (("y_true", y_true, 2), ("groups", groups, n_groups)):
         wrong = values[~np.isin(values, np.arange(n_codes))] if values.dtype.kind in "biu" else values
         if len(wrong):
             found = repr(wrong[0].item())
-            raise ValueError(f"{name} must hold integers from 0 to {n_codes - 1}, got {found}; encode them first.")
+            raise DataError(f"{name} must hold integers from 0 to {n_codes - 1}, got {found}; encode them first.")
 
 
 def calibration_by_group(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from fairdp import _checks
+from fairdp._checks import DataError
 from fairdp._format import rounded_up
 from fairdp.classifier import FairDPClassifier
 from fairdp.experiments.sweeps.fits import Fit, mean_and_error, moved_to
@@ -47,13 +49,10 @@ class Comparison:
 
     def __post_init__(self) -> None:
         for name in self.methods:
-            if name not in METHODS:
-                raise ValueError(f"unknown method {name!r}; known are {', '.join(METHODS)}.")
-        known = FairDPClassifier().get_params()
+            _checks.one_of(METHODS, methods=name)
+        free = set(FairDPClassifier().get_params()) - {"method", "epsilon", "delta", "random_state", "module"}
         for name in self.grid:
-            if name not in known or name in ("method", "epsilon", "delta", "random_state", "module"):
-                free = sorted(set(known) - {"method", "epsilon", "delta", "random_state", "module"})
-                raise ValueError(f"grid names {name!r}, which is not a parameter to vary; such are {', '.join(free)}.")
+            _checks.one_of(free, grid=name)
 
     def fits(self) -> list[Fit]:
         """Every training."""
@@ -100,7 +99,7 @@ def _check(fit: Fit) -> None:
         settings.model_config(train.X.shape[1:], None)
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in _variant(fit).items())
-        raise ValueError(f"grid has a value of the wrong kind among {shown} ({error}).") from None
+        raise DataError(f"`grid` has a value of the wrong kind among {shown} ({error}).") from None
 
 
 def tidy_rows(found: Mapping[Fit, Record]) -> list[dict[str, Any]]:
