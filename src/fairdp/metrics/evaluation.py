@@ -11,7 +11,8 @@ from fairdp import _checks
 from fairdp._checks import DataError, ParameterError
 from fairdp.data.sensitive import groups_of
 from fairdp.metrics.intervals import confidence_intervals, drawn_rates, gap_interval, including, ratio_interval
-from fairdp.metrics.rates import Counts, decision_counts, evaluate_decisions
+from fairdp.metrics.rates import Counts, decision_counts
+from fairdp.metrics.scored_records import evaluate_decisions
 
 _NO_EVIDENCE = float("nan")
 

@@ -14,7 +14,8 @@ from fairdp.data.grouped import GroupedData
 from fairdp.experiments.sweeps.paper_tau import paper_taus
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.shifts import gap_under_shift
-from fairdp.metrics.rates import Counts, at_positive_rate, decision_counts
+from fairdp.metrics.rates import Counts, decision_counts
+from fairdp.metrics.scored_records import at_positive_rate
 
 # Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
