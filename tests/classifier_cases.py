@@ -5,7 +5,7 @@ import functools
 import numpy as np
 
 from fairdp import METHODS, FairDPClassifier, load_dataset
-from fairdp.metrics.rates import area_under_roc
+from fairdp.metrics.scored_records import area_under_roc
 
 # One plan for nearly all tests: the search for its noise is cached. A certificate costs more than such a run, so only
 # the tests that it matters to make one.

@@ -23,8 +23,8 @@ def test_certificates_are_wrong_no_more_often_than_stated(n_samples, epsilon, n_
     """12, 20 and 16 certificates notice a true rate of .8, .65 and .75, at a false-alarm rate of 1e-6."""
     setting = Setting(n_groups=2, n_samples=n_samples, epsilon=epsilon, offset=0.6, n_runs=n_runs)
     result = synthetic_certificates(setting, np.random.default_rng(1))
-    assert result["trials"] == n_runs
-    assert_rate_at_most(result["violations"], n_runs, PROMISED)
+    assert result.trials == n_runs
+    assert_rate_at_most(result.violations, n_runs, PROMISED)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_certificates_are_wrong_no_more_often_than_stated(n_samples, epsilon, n_
 )
 def test_the_truth_of_all_metrics_is_kept_as_often_as_stated(setting):
     """A certificate can be wrong only where this fails; 400 draws notice a true rate of .15, 600 one of .13."""
-    lost = synthetic_truths(setting, np.random.default_rng(2))["violations"]
+    lost = synthetic_truths(setting, np.random.default_rng(2))
     assert_rate_at_most(lost, setting.n_runs, PROMISED)
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from fairdp.experiments.sweeps import training
-from fairdp.experiments.sweeps.comparison import control_rows, privacy_cost
-from fairdp.experiments.sweeps.fits import Fit
+from fairdp.experiments.sweeps.comparison import PrivacyCost, control_rows
+from fairdp.experiments.sweeps.fits import Fit, Trained
 from fairdp.experiments.sweeps.populations import Population
 
 QUICK = ("--grid", "n_steps=20", "--grid", "sample_rate=.1", "--workers", 1)
@@ -73,10 +73,10 @@ def test_the_privacy_of_a_sweep_is_the_sum_over_its_runs(compare):
 
 
 def test_what_was_spent_is_rounded_up():
-    (cost,) = privacy_cost({"people": [0.99971] * 14 + [math.inf]}, delta=1e-5)
-    assert "ε = 14 and δ = 0.00014 in all" in cost["statement"]
-    costs = privacy_cost({"a": [1.0, 1.0], "b": [0.5]}, delta=1e-6)
-    assert [own["epsilon"] for own in costs] == [2.0, 0.5]
+    cost = PrivacyCost.of("people", [0.99971] * 14 + [math.inf], delta=1e-5)
+    assert "ε = 14 and δ = 0.00014 in all" in cost.statement
+    assert (cost.n_private_runs, cost.n_other_runs) == (14, 1)
+    assert PrivacyCost.of("a", [1.0, 1.0], delta=1e-6).epsilon == 2.0
 
 
 def test_nothing_exact_of_the_training_records_is_in_the_tables(compare, tmp_path):
@@ -86,7 +86,7 @@ def test_nothing_exact_of_the_training_records_is_in_the_tables(compare, tmp_pat
     assert not [name for row in report["rows"] for name in row["mean"] if "train" in name]
 
 
-def made_up(method: str, seed: int, epsilon: float, rate: float, slope: float) -> tuple[Fit, dict]:
+def made_up(method: str, seed: int, epsilon: float, rate: float, slope: float) -> tuple[Fit, Trained]:
     fit = Fit(
         population=Population(dataset="synthetic"),
         method=method,
@@ -96,7 +96,7 @@ def made_up(method: str, seed: int, epsilon: float, rate: float, slope: float) -
         is_experiment=False,
     )
     curves = {"positive_rate": [0.0, 1.0], "accuracy": [0.0, slope]}
-    return fit, {"figures": {"positive_rate": rate, "auc": 0.8, "moved": curves}, "seconds": 1.0}
+    return fit, Trained(numbers={"positive_rate": rate, "auc": 0.8}, moved=curves, seconds=1.0)
 
 
 def test_a_control_has_the_seed_and_the_budget_of_its_run():
@@ -104,8 +104,8 @@ def test_a_control_has_the_seed_and_the_budget_of_its_run():
     cases = [(0, 1.0, 0.1, 1.0), (1, 1.0, 0.2, 2.0), (0, 2.0, 0.3, 3.0), (1, 2.0, 0.4, 4.0)]
     found = dict(made_up(method, *case) for method in ("dpsgd", "fairdp") for case in cases)
     rows = control_rows(found, at="fairdp")
-    assert [row["epsilon"] for row in rows] == [1.0, 2.0]
-    assert [row["mean"]["accuracy"] for row in rows] == pytest.approx([(0.1 + 0.4) / 2, (0.9 + 1.6) / 2])
+    assert [row.named["epsilon"] for row in rows] == [1.0, 2.0]
+    assert [row.mean["accuracy"] for row in rows] == pytest.approx([(0.1 + 0.4) / 2, (0.9 + 1.6) / 2])
 
 
 @pytest.mark.more

@@ -116,7 +116,9 @@ def test_unknown_names_are_refused_with_the_known_ones():
         with pytest.raises(ValueError, match=message):
             call("iris")
     for name in ("utkface", "synthetic"):
-        with pytest.raises(ValueError, match=rf"^{name} is no table; tables are adult, adult_full and credit\.$"):
+        with pytest.raises(
+            ValueError, match=rf"^{name} is not a table; the tables are adult, adult_full and credit\.$"
+        ):
             dataset_frames(name)
 
 

@@ -35,7 +35,7 @@ def test_archive_files_are_found_by_name_in_any_folder():
     content = zipped({"a/b/adult.data": b"1", "adult.names": b"2", "adult.test": b"3"})
     wanted = {"adult.data", "adult.test"}.__contains__
     assert downloads.archive_files(content, wanted) == {"adult.data": b"1", "adult.test": b"3"}
-    with pytest.raises(ValueError, match="no zip archive"):
+    with pytest.raises(ValueError, match="not a zip archive"):
         downloads.archive_files(b"<html>", wanted)
 
 

@@ -143,7 +143,7 @@ def test_adult_from_a_folder_or_an_archive_of_the_users(places, tmp_path):
 def test_a_wrong_or_incomplete_source_is_refused(places, tmp_path):
     with pytest.raises(ValueError, match="is not the published file"):
         sources.fetch("adult", source=put(tmp_path, "wrong", {**ADULT, "adult.data": b"changed"}))
-    with pytest.raises(ValueError, match=r"^what was given for adult holds no adult\.test\.$"):
+    with pytest.raises(ValueError, match=r"^the files given for adult lack adult\.test\.$"):
         sources.fetch("adult", source=put(tmp_path, "half", {"adult.data": b"training rows"}))
     with pytest.raises(FileNotFoundError, match=r"none' does not exist; name a file or folder with adult\.$"):
         sources.fetch("adult", source=tmp_path / "none")

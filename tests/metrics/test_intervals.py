@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from fairdp.metrics.intervals import confidence_intervals
-from fairdp.metrics.rates import evaluate_decisions
+from fairdp.metrics.scored_records import evaluate_decisions
 from metric_cases import NAMES, sample
 from statistical import assert_rate_at_most
 

@@ -9,13 +9,8 @@ from scipy.special import expit, logit
 from classifier_cases import fitted, people
 from fairdp.commands.measuring import measure
 from fairdp.data.grouped import GroupedData
-from fairdp.metrics.rates import (
-    at_positive_rate,
-    calibration_by_group,
-    decision_counts,
-    evaluate_decisions,
-    group_rates,
-)
+from fairdp.metrics.rates import decision_counts, group_rates
+from fairdp.metrics.scored_records import at_positive_rate, calibration_by_group, evaluate_decisions
 
 NAMES = ("a", "b")
 ERROR, EXCESS = "expected_calibration_error_by_group", "probability_excess_by_group"

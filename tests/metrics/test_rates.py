@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-from fairdp.metrics.rates import (
-    area_under_roc,
-    collapse_warning,
-    decision_counts,
-    evaluate_decisions,
-    fairness_metrics,
-    group_rates,
-)
+from fairdp.metrics.rates import collapse_warning, decision_counts, fairness_metrics, group_rates
+from fairdp.metrics.scored_records import area_under_roc, evaluate_decisions
 from metric_cases import NAMES, sample
 
 

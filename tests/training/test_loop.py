@@ -9,7 +9,7 @@ from fairdp.accounting.plan import Plan, make_plan
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.metrics.rates import area_under_roc
+from fairdp.metrics.scored_records import area_under_roc
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.training.clipping import MARGIN

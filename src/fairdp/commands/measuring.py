@@ -7,7 +7,8 @@ import numpy as np
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
-from fairdp.metrics.rates import collapse_warning, evaluate_decisions
+from fairdp.metrics.rates import collapse_warning
+from fairdp.metrics.scored_records import evaluate_decisions
 
 
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
 from fairdp.metrics.intervals import confidence_intervals
-from fairdp.metrics.rates import evaluate_decisions
+from fairdp.metrics.scored_records import evaluate_decisions
 
 
 def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from fairdp import _checks
+from fairdp._checks import DataError
 from fairdp.data.grouped import GroupedData
 from fairdp.data.labels import binary_codes
 from fairdp.data.sensitive import groups_of
@@ -32,7 +33,7 @@ def grouped_arrays(
         warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=3)
     shares = None if sample_weight is None else shares_of(sample_weight, len(codes), estimator.max_sample_weight)
     if shares is not None and len(np.unique(codes[shares > 0])) < 2:
-        raise ValueError("sample_weight leaves at most one class with any weight; give both labels some.")
+        raise DataError("`sample_weight` leaves at most one class with any weight; give both labels some.")
     return GroupedData(records, codes, groups, names, shares), classes
 
 
@@ -43,16 +44,19 @@ def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float
     array([0.25, 0.5 ])
     """
     _checks.finite_positive(max_sample_weight=max_sample_weight)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except ValueError as error:
+        raise DataError(f"`sample_weight` must hold numbers ({error}).") from None
     if weights.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must have shape ({n_samples},), one number for each record; got {weights.shape}."
+        raise DataError(
+            f"`sample_weight` must have shape ({n_samples},), one number for each record; got {weights.shape}."
         )
     outside = ~((weights >= 0) & (weights <= max_sample_weight))
     if outside.any():
-        raise ValueError(
-            f"sample_weight must be from 0 to max_sample_weight={max_sample_weight:g}, got {weights[outside][0]:g}; "
-            "raise max_sample_weight, which noise is scaled to, or make the weights smaller."
+        raise DataError(
+            f"`sample_weight` must be from 0 to `max_sample_weight`={max_sample_weight:g}, got "
+            f"{weights[outside][0]:g}; raise `max_sample_weight`, to which the noise is scaled, or lower the weights."
         )
     return weights / max_sample_weight
 
@@ -62,7 +66,7 @@ def records_of(estimator: Any, X: ArrayLike, *, shape: tuple[int, ...]) -> NDArr
     with _own_remedies():
         records: NDArray[np.float32] = validate_data(estimator, X, dtype=np.float32, allow_nd=True, reset=False)
     if records.shape[1:] != shape:
-        raise ValueError(f"X has records of shape {records.shape[1:]}, but the model was fitted on {shape}.")
+        raise DataError(f"X has records of shape {records.shape[1:]}, but the model was fitted on {shape}.")
     return records
 
 
@@ -74,13 +78,13 @@ def _own_remedies() -> Iterator[None]:
     except ValueError as error:
         first = str(error).splitlines()[0].rstrip(".")
         if "NaN" in first:
-            raise ValueError(
+            raise DataError(
                 f"{first}; fill missing values with a number that you know, not with one of these rows, which would be "
                 "in no epsilon, or read the table by a schema that says missing: indicator."
             ) from None
         if first.startswith("could not convert"):
-            raise ValueError(
+            raise DataError(
                 f"{first}; read words and dates by a schema, or encode them by categories that you state, such as "
                 "OneHotEncoder(categories=...)."
             ) from None
-        raise
+        raise DataError(str(error)) from None

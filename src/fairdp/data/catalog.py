@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairdp._checks import DataError
 from fairdp.data import sources
 from fairdp.data.grouped import GroupedData
 from fairdp.data.utkface import LICENCE as UTKFACE_LICENCE
@@ -140,14 +141,14 @@ def dataset_frames(
     """The training and test rows of a data set that is a table, as they stand in its files."""
     _check_name(name)
     if name in ("utkface", "synthetic"):
-        raise ValueError(f"{name} is no table; tables are adult, adult_full and credit.")
+        raise DataError(f"{name} is not a table; the tables are adult, adult_full and credit.")
     folder, _ = _located(name, fetch_missing=fetch_missing)
     return _frames(name, folder, split_seed)
 
 
 def _check_name(name: str) -> None:
     if name not in DATASETS:
-        raise ValueError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}.")
+        raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}.")
 
 
 def _located(name: str, *, fetch_missing: bool) -> tuple[Path, tuple[str, ...]]:

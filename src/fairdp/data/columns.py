@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairdp import _checks
+from fairdp._checks import DataError
 
 MISSING = "?"
 
@@ -40,7 +41,7 @@ class Numeric:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             bounds = f"low={self.low!r} and high={self.high!r}"
-            raise ValueError(f"column {self.name!r} needs finite bounds with low < high, got {bounds}.")
+            raise DataError(f"column {self.name!r} needs finite bounds with low < high, got {bounds}.")
         _checks.one_of(("linear", "signed_log"), transform=self.transform)
         _checks.one_of(("error", "indicator"), missing=self.missing)
 
@@ -77,10 +78,10 @@ class Categorical:
 
     def __post_init__(self) -> None:
         if not self.categories or len(set(self.categories)) != len(self.categories):
-            raise ValueError(f"column {self.name!r} needs distinct categories, got {list(self.categories)}.")
+            raise DataError(f"column {self.name!r} needs distinct categories, got {list(self.categories)}.")
         if self.other and self.other not in self.categories:
             declared = ", ".join(self.categories)
-            raise ValueError(f"column {self.name!r}: other must be one of its values ({declared}), got {self.other!r}.")
+            raise DataError(f"column {self.name!r}: other must be one of its values ({declared}), got {self.other!r}.")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -102,7 +103,7 @@ class Binned:
 
     def __post_init__(self) -> None:
         if not self.edges or any(a >= b for a, b in itertools.pairwise(self.edges)):
-            raise ValueError(f"column {self.name!r} needs increasing edges, got {list(self.edges)}.")
+            raise DataError(f"column {self.name!r} needs increasing edges, got {list(self.edges)}.")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -180,7 +181,7 @@ def category_codes(values: pd.Series, name: str, categories: tuple[str, ...], *,
         if text not in position:
             row = first_row(np.flatnonzero(codes == i), values.index)
             remedy = "declare it, or a category that others count as, or correct the row"
-            raise ValueError(
+            raise DataError(
                 f"column {name!r} holds {text!r} in row {row}, which the schema does not declare; {remedy}."
             )
     if MISSING not in position:
@@ -201,7 +202,7 @@ def numbers_of(values: pd.Series) -> NDArray[np.float64]:
         wrong = np.flatnonzero(other)[np.isnan(days)]
         if len(wrong):
             value, row = values.iloc[wrong[0]], first_row(wrong, values.index)
-            raise ValueError(f"column {values.name!r} holds {value!r} in row {row}, which is not a number; correct it.")
+            raise DataError(f"column {values.name!r} holds {value!r} in row {row}, which is not a number; correct it.")
         # Conversion may have handed out a view of the table.
         numbers = numbers.copy()
         numbers[other] = days
@@ -228,7 +229,7 @@ def refuse_missing(name: str, absent: NDArray[np.bool_], index: pd.Index, *, rem
     """Refuse missing values, naming the first row."""
     if absent.any():
         first = first_row(np.flatnonzero(absent), index)
-        raise ValueError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")
+        raise DataError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")
 
 
 def first_row(positions: NDArray[np.intp], index: pd.Index) -> int:
@@ -242,5 +243,5 @@ def _factorized(values: pd.Series) -> tuple[NDArray[np.int64], list[Hashable]]:
     try:
         codes, uniques = pd.factorize(values)
     except TypeError:
-        raise ValueError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
+        raise DataError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
     return codes.astype(np.int64), list(uniques)

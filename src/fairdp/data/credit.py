@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fairdp._checks import DataError
 from fairdp.data.columns import Categorical, Column, Numeric, numbers_of, text_of
 from fairdp.data.schema import TableSchema
 
@@ -67,10 +68,10 @@ def canonical_credit(frame: pd.DataFrame) -> pd.DataFrame:
     named = frame.rename(columns=dict.fromkeys(LABEL_ALIASES, LABEL))
     lacking = [name for name in FILE_COLUMNS if name not in named.columns]
     if lacking:
-        raise ValueError(f"the credit table has no column {lacking[0]!r}; give the file as published.")
+        raise DataError(f"the credit table has no column {lacking[0]!r}; give the file as published.")
     numbers = np.column_stack([numbers_of(named[name]) for name in FILE_COLUMNS])
     if not (np.isfinite(numbers) & (numbers == np.rint(numbers))).all():
-        raise ValueError("the credit table must hold whole numbers only; give the file as published.")
+        raise DataError("the credit table must hold whole numbers only; give the file as published.")
     return pd.DataFrame(numbers.astype(np.int64), columns=list(FILE_COLUMNS))
 
 
@@ -90,7 +91,7 @@ def _read_csv(content: bytes) -> pd.DataFrame:
     try:
         return pd.read_csv(io.BytesIO(content))
     except ValueError:
-        raise ValueError("the credit table is no CSV file; give the file as published.") from None
+        raise DataError("the credit table is no CSV file; give the file as published.") from None
 
 
 def _read_spreadsheet(content: bytes) -> pd.DataFrame:
@@ -99,6 +100,6 @@ def _read_spreadsheet(content: bytes) -> pd.DataFrame:
         return pd.read_excel(io.BytesIO(content), header=1)
     except ImportError:
         remedy = "install xlrd, or save it as CSV and give that with --from"
-        raise ValueError(f"the credit data come as an .xls spreadsheet; {remedy}.") from None
+        raise DataError(f"the credit data come as an .xls spreadsheet; {remedy}.") from None
     except Exception:  # Every spreadsheet engine has errors of its own.
-        raise ValueError("the credit spreadsheet cannot be read; give the file as published.") from None
+        raise DataError("the credit spreadsheet cannot be read; give the file as published.") from None

@@ -9,6 +9,8 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
+from fairdp._checks import DataError
+
 TIMEOUT_SECONDS = 15
 # Ten times the largest archive that is asked for: a wrong address must not fill the memory.
 MAX_BYTES = 100_000_000
@@ -19,7 +21,7 @@ def download(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
         content: bytes = response.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"{url} holds more than {MAX_BYTES} bytes.")
+        raise DataError(f"{url} holds more than {MAX_BYTES} bytes.")
     return content
 
 
@@ -42,7 +44,7 @@ def archive_files(content: bytes, wanted: Callable[[str], bool]) -> Mapping[str,
             names = [name for name in archive.namelist() if wanted(PurePosixPath(name).name)]
             return {PurePosixPath(name).name: archive.read(name) for name in names}
     except zipfile.BadZipFile:
-        raise ValueError("what was given is no zip archive.") from None
+        raise DataError("the file is not a zip archive.") from None
 
 
 def local_files(source: Path, wanted: Callable[[str], bool]) -> Mapping[str, bytes]:

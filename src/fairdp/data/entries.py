@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from fairdp._checks import DataError
 from fairdp.data.columns import Binned, Categorical, Column, Numeric, OtherThan, days_of, text_of
 
 COLUMN_TYPES: Mapping[str, type[Column]] = {
@@ -19,7 +20,7 @@ def column_of(entry: Any) -> Column:
     """One input from its plain description."""
     if not isinstance(entry, Mapping) or entry.get("type") not in COLUMN_TYPES:
         kinds = ", ".join(COLUMN_TYPES)
-        raise ValueError(f"every column needs a name and a type ({kinds}), got {entry!r}.")
+        raise DataError(f"every column needs a name and a type ({kinds}), got {entry!r}.")
     kind = COLUMN_TYPES[entry["type"]]
     allowed = [field.name for field in fields(kind)]
     needed = [field.name for field in fields(kind) if field.default is MISSING]
@@ -42,16 +43,16 @@ def _number(where: str, value: Any) -> float:
     if isinstance(value, datetime.date):
         return days_of(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{where} must be a number or a date, got {value!r}.")
+        raise DataError(f"{where} must be a number or a date, got {value!r}.")
     return float(value)
 
 
 def entry_text(where: str, value: Any) -> str:
     # YAML reads an unquoted yes, no, on or off as a truth value: the word the table holds would be lost.
     if isinstance(value, bool):
-        raise ValueError(f"{where} was read as the truth value {value}; put it in quotes.")
+        raise DataError(f"{where} was read as the truth value {value}; put it in quotes.")
     if not isinstance(value, str | int | float):
-        raise ValueError(f"{where} must be one word or number, got {value!r}.")
+        raise DataError(f"{where} must be one word or number, got {value!r}.")
     return text_of(value)
 
 
@@ -66,16 +67,16 @@ def others_of(sensitive: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def listed(where: str, values: Any) -> Sequence[Any]:
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{where} must be a list, got {values!r}.")
+        raise DataError(f"{where} must be a list, got {values!r}.")
     return values
 
 
 def check_keys(where: str, content: Any, *, allowed: Sequence[str], required: Sequence[str]) -> None:
     if not isinstance(content, Mapping):
-        raise ValueError(f"{where} must be a mapping of names to values, got {type(content).__name__}.")
+        raise DataError(f"{where} must be a mapping of names to values, got {type(content).__name__}.")
     for key in content:
         if key not in allowed:
-            raise ValueError(f"{where} has the unknown key {key!r}; it may have {', '.join(allowed)}.")
+            raise DataError(f"{where} has the unknown key {key!r}; it may have {', '.join(allowed)}.")
     for key in required:
         if key not in content:
-            raise ValueError(f"{where} lacks the key {key!r}.")
+            raise DataError(f"{where} lacks the key {key!r}.")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairdp._checks import DataError
+
 
 @dataclass(frozen=True, eq=False)
 class GroupedData:
@@ -40,21 +42,21 @@ class GroupedData:
     def __post_init__(self) -> None:
         if not len(self.X) == len(self.y) == len(self.groups):
             lengths = f"{len(self.X)}, {len(self.y)} and {len(self.groups)}"
-            raise ValueError(f"X, y and groups must have one entry per record, got {lengths}.")
+            raise DataError(f"X, y and groups must have one entry per record, got {lengths}.")
         if len(set(self.group_names)) < len(self.group_names):
             twice = next(name for name in self.group_names if self.group_names.count(name) > 1)
-            raise ValueError(f"group_names must differ, but two groups are called {twice!r}; rename a value.")
+            raise DataError(f"group_names must differ, but two groups are called {twice!r}; rename a value.")
         if not ((self.y == 0) | (self.y == 1)).all():
-            raise ValueError("y must hold only 0 and 1; encode the labels, or use FairDPClassifier.fit, which does.")
+            raise DataError("y must hold only 0 and 1; encode the labels, or use FairDPClassifier.fit, which does.")
         if len(self.groups) and not (self.groups.min() >= 0 and self.groups.max() < len(self.group_names)):
-            raise ValueError(
+            raise DataError(
                 f"groups must hold codes from 0 to {len(self.group_names) - 1}, one for each of group_names."
             )
         # A larger weight than one would be more than the noise is for.
         if self.weights is not None and not (
             len(self.weights) == len(self.y) and ((self.weights >= 0) & (self.weights <= 1)).all()
         ):
-            raise ValueError("weights must hold a number from 0 to 1 for each record; divide by the largest you allow.")
+            raise DataError("weights must hold a number from 0 to 1 for each record; divide by the largest you allow.")
 
     @property
     def n_samples(self) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairdp._checks import DataError
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric, dates_of, numbers_of, text_of
 
 # A number with at most so many distinct values is taken for a code, not for a quantity.
@@ -19,7 +20,7 @@ def infer_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, .
     notes: list[str] = []
     for name in frame.columns:
         if not isinstance(name, str):
-            raise ValueError(f"column names must be text, got {name!r}; rename the column.")
+            raise DataError(f"column names must be text, got {name!r}; rename the column.")
         found = _infer_column(name, frame[name])
         if isinstance(found, str):
             notes.append(found)
@@ -44,7 +45,7 @@ def distinct_values(values: pd.Series) -> list[object]:
     try:
         return _sorted(list({text_of(value): value for value in pd.unique(values.dropna())}.values()))
     except TypeError:
-        raise ValueError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
+        raise DataError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
 
 
 def _sorted(values: list[Any]) -> list[Any]:

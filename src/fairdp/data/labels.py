@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from fairdp._checks import DataError
+
 
 def binary_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The two labels in order, and which of them each record has; scikit-learn's own words for anything else.
@@ -13,16 +15,19 @@ def binary_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]
     >>> binary_codes(np.array(["no", "yes", "no"]))[1]
     array([0, 1, 0])
     """
-    check_classification_targets(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) > 2:
         # The first sentences are scikit-learn's.
         kind, shown = type_of_target(labels), ", ".join(map(str, classes[:3].tolist()))
-        raise ValueError(
+        raise DataError(
             f"Only binary classification is supported. The type of the target is {kind}. y holds {len(classes)} values "
             f"({shown}, …); keep two of them or merge the rest."
         )
     if len(classes) < 2:
         held = f"y holds only {classes[0].item()!r}" if len(classes) else "y is empty"
-        raise ValueError(f"Classifier can't train when only one class is present: {held}; check the label.")
+        raise DataError(f"Classifier can't train when only one class is present: {held}; check the label.")
     return classes, codes.astype(np.int64)

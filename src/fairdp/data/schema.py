@@ -12,6 +12,7 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
+from fairdp._checks import DataError, InputError
 from fairdp.data.columns import (
     Binned,
     Categorical,
@@ -69,14 +70,14 @@ class TableSchema:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
+                raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
         # Making the protected columns checks their values.
         if not self.columns or len(self.sensitive) != len(self.groups) or not self.protected:
-            raise ValueError(
+            raise DataError(
                 "a schema needs at least one input column besides the label, and one protected column with its values."
             )
         if self.positive == self.negative:
-            raise ValueError(f"positive and negative must differ, got {self.positive!r} for both.")
+            raise DataError(f"positive and negative must differ, got {self.positive!r} for both.")
 
     @property
     def protected(self) -> tuple[Categorical, ...]:
@@ -163,7 +164,7 @@ def read_schema(path: str | Path) -> TableSchema:
 
     Raises
     ------
-    ValueError
+    DataError
         With one line that names the file and the entry at fault.
     """
     try:
@@ -173,11 +174,11 @@ def read_schema(path: str | Path) -> TableSchema:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else "its text"
-        raise ValueError(f"schema {str(path)!r} is neither YAML nor JSON: {where} cannot be read.") from None
+        raise DataError(f"schema {str(path)!r} is neither YAML nor JSON: {where} cannot be read.") from None
     try:
         return TableSchema.from_dict(content)
-    except ValueError as error:
-        raise ValueError(f"schema {str(path)!r}: {error}") from None
+    except InputError as error:
+        raise DataError(f"schema {str(path)!r}: {error.template}") from None
 
 
 def infer_schema(
@@ -193,11 +194,11 @@ def infer_schema(
         some = ", ".join(text_of(value) for value in outcomes[:5]) + (", …" if len(outcomes) > 5 else "")
         remedy = "make it binary or choose another column"
         count = f"{len(outcomes)} value{'s' if len(outcomes) != 1 else ''}"
-        raise ValueError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
+        raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
     texts = [text_of(value) for value in outcomes]
     chosen, label_notes = infer_positive(outcomes) if positive is None else (text_of(positive), ())
     if chosen not in texts:
-        raise ValueError(f"positive must be a value of label {label!r} ({', '.join(texts)}), got {chosen!r}.")
+        raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {chosen!r}.")
     groups = tuple(tuple(text_of(v) for v in distinct_values(_complete(frame, name))) for name in sensitive)
     columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
     schema = TableSchema(
@@ -218,7 +219,7 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
         near = [c for c in columns if c.lower() == name.lower()] or difflib.get_close_matches(name, columns, n=1)
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         hint = f"did you mean {near[0]!r}?" if near else f"it has {shown}."
-        raise ValueError(f"the table has no column {name!r}; {hint}")
+        raise DataError(f"the table has no column {name!r}; {hint}")
     return frame[name]
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairdp._checks import DataError
+
 
 def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Group codes and names; several columns are combined, and only the combinations that occur are groups.
@@ -20,13 +22,16 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
     if hasattr(sensitive_features, "to_pandas"):
         # Frames and series of polars, and whatever else knows how.
         sensitive_features = sensitive_features.to_pandas()
-    columns = pd.DataFrame(sensitive_features)
+    try:
+        columns = pd.DataFrame(sensitive_features)
+    except ValueError as error:
+        raise DataError(f"`sensitive_features` must be one or more columns ({error}).") from None
     if len(columns) != n_samples:
-        raise ValueError(f"sensitive_features has {len(columns)} entries, but X has {n_samples} records.")
+        raise DataError(f"`sensitive_features` has {len(columns)} entries, but X has {n_samples} records.")
     missing = columns.isna().to_numpy().any(axis=1)
     if missing.any():
-        raise ValueError(
-            f"sensitive_features has no value for {missing.sum()} records (first at position {missing.argmax()}); "
+        raise DataError(
+            f"`sensitive_features` has no value for {missing.sum()} records (first at position {missing.argmax()}); "
             "give missing values a group of their own or drop these records."
         )
     # Codes come from the values themselves: joined texts of different values may read the same.
@@ -48,5 +53,5 @@ def codes_of(sensitive_features: Any, n_samples: int, group_names: tuple[str, ..
     unknown = [name for name in names if name not in group_names]
     if unknown:
         known = ", ".join(map(repr, group_names))
-        raise ValueError(f"sensitive_features names the group {unknown[0]!r}, but the model knows {known}.")
+        raise DataError(f"`sensitive_features` names the group {unknown[0]!r}, but the model knows {known}.")
     return np.array([group_names.index(name) for name in names], dtype=np.int64)[codes]

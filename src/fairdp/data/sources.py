@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
+from fairdp._checks import DataError
 from fairdp.data.downloads import archive_files, download, local_files, wheel
 
 ADULT_URL = "https://archive.ics.uci.edu/static/public/2/adult.zip"
@@ -71,7 +72,7 @@ def fetch(name: str, *, source: Path | None = None, say: Say = _LOG.info) -> Pat
     ------
     FileNotFoundError
         If no route leads to the files.
-    ValueError
+    DataError
         If the files are not the published ones; then nothing is written.
     """
     folder = _folder(name)
@@ -101,7 +102,7 @@ def verify(name: str, folder: Path) -> tuple[str, ...]:
         if file == "utkface48.npz" and _face_counts(folder) == UTKFACE_COUNTS:
             return (PACKED_NOTE,)
         remedy = f"remove it and run fairdp data get {name}"
-        raise ValueError(f"{file} is not the published file (SHA-256 {actual[:12]}…); {remedy}.")
+        raise DataError(f"{file} is not the published file (SHA-256 {actual[:12]}…); {remedy}.")
     return ()
 
 
@@ -147,7 +148,7 @@ def _store(folder: str, files: Mapping[str, bytes], say: Say) -> Path:
     """Write files to the cache: each appears whole, and none before all are checked."""
     lacking = [file for file in CHECKSUMS[folder] if file not in files]
     if lacking:
-        raise ValueError(f"what was given for {folder} holds no {lacking[0]}.")
+        raise DataError(f"the files given for {folder} lack {lacking[0]}.")
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as draft:
@@ -163,7 +164,7 @@ def _store(folder: str, files: Mapping[str, bytes], say: Say) -> Path:
 
 def _folder(name: str) -> str:
     if name not in _FOLDERS:
-        raise ValueError(f"{name!r} has no files; those that have are {', '.join(_FOLDERS)}.")
+        raise DataError(f"{name!r} has no files; those that have are {', '.join(_FOLDERS)}.")
     return _FOLDERS[name]
 
 
@@ -175,7 +176,7 @@ def _only(files: Mapping[str, bytes]) -> tuple[str, bytes]:
     """Name and content of the one file that should be there."""
     if len(files) != 1:
         found = ", ".join(sorted(files)) or "none"
-        raise ValueError(f"one data file must be given, found {found}; name the file itself.")
+        raise DataError(f"one data file must be given, found {found}; name the file itself.")
     return next(iter(files.items()))
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import integrate, special
 
 from fairdp import _checks
+from fairdp._checks import DataError, ParameterError
 from fairdp.data.grouped import GroupedData
 
 N_TRAIN = 20_000
@@ -69,13 +70,15 @@ class SyntheticPopulation:
     def __post_init__(self) -> None:
         _checks.positive_integer(n_groups=self.n_groups, n_features=self.n_features)
         _checks.finite_positive(label_noise=self.label_noise)
-        if min(self.n_groups, self.n_features) < 2:
-            raise ValueError(f"n_groups and n_features must be at least 2, got {self.n_groups}, {self.n_features}.")
-        if not (math.isfinite(self.bias) and math.isfinite(self.threshold)):
-            raise ValueError(f"bias and threshold must be finite, got {self.bias!r} and {self.threshold!r}.")
+        for name in ("n_groups", "n_features"):
+            if getattr(self, name) < 2:
+                raise ParameterError(name, getattr(self, name), "must be at least 2")
+        for name in ("bias", "threshold"):
+            if not math.isfinite(getattr(self, name)):
+                raise ParameterError(name, getattr(self, name), "must be finite")
         shares = self.group_shares
         if len(shares) != self.n_groups or min(shares) <= 0 or abs(sum(shares) - 1) > 1e-9:
-            raise ValueError(f"group_shares must be {self.n_groups} positive numbers with sum 1, got {shares}.")
+            raise ParameterError("group_shares", shares, f"must be {self.n_groups} positive numbers with sum 1")
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -100,7 +103,7 @@ class SyntheticPopulation:
     def positive_rate(self, group: int) -> float:
         r"""Share of positive labels in a group, :math:`\Phi((\mu_{a1} - c) / \sqrt{1 + s^2})`."""
         if not 0 <= group < self.n_groups:
-            raise ValueError(f"group must be from 0 to {self.n_groups - 1}, got {group!r}.")
+            raise ParameterError("group", group, f"must be from 0 to {self.n_groups - 1}")
         return float(special.ndtr((self.group_means[group, 0] - self.threshold) / self._margin_std))
 
     def rates(self, w: NDArray[np.float64], b: float) -> TrueRates:
@@ -111,7 +114,7 @@ class SyntheticPopulation:
         """
         w = np.asarray(w, dtype=np.float64)
         if w.shape != (self.n_features,):
-            raise ValueError(f"w must have shape ({self.n_features},), got {w.shape}.")
+            raise DataError(f"w must have shape ({self.n_features},), got {w.shape}.")
         norm = float(np.linalg.norm(w))
         if norm == 0:
             constant = np.full(self.n_groups, float(b >= 0))

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from fairdp import _checks
+from fairdp._checks import DataError, InputError
 from fairdp.data.columns import text_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
@@ -81,7 +82,7 @@ def encode_file(path: str | Path, schema: TableSchema, *, rows: int = 50_000) ->
         X[start:stop], y[start:stop], groups[start:stop] = batch.X, batch.y, batch.groups
     if stop != n_rows:
         # Else rows would be trained on that nobody has written, or left out.
-        raise ValueError(f"table {str(path)!r} has changed while it was read; start again.")
+        raise DataError(f"table {str(path)!r} has changed while it was read; start again.")
     return GroupedData(X, y, groups, schema.group_names)
 
 
@@ -105,8 +106,8 @@ def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema) -> Iterator[G
         encode_table(batch.iloc[:0], schema)
         try:
             data = encode_table(batch, schema)
-        except ValueError as error:
-            raise ValueError(f"rows {batch.index[0] + 1} to {batch.index[-1] + 1}: {error}") from None
+        except InputError as error:
+            raise DataError(f"rows {batch.index[0] + 1} to {batch.index[-1] + 1}: {error.template}") from None
         yield data
 
 
@@ -115,13 +116,14 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
     Raises
     ------
-    FileNotFoundError, ValueError
+    FileNotFoundError, DataError
         With one line that names the file and what is wrong with it.
     """
     path = Path(path)
     if _is_csv(path):
         _check_csv(path)
-        return pd.read_csv(path, **CSV_FORM)
+        with _readable(path):
+            return pd.read_csv(path, **CSV_FORM)
     with _opened_parquet(path) as file, _readable(path):
         return file.read(use_threads=False).to_pandas()
 
@@ -163,19 +165,20 @@ def _is_csv(path: Path) -> bool:
         what = "is a folder; name a file" if path.is_dir() else "does not exist"
         raise FileNotFoundError(f"table {str(path)!r} {what}.")
     if path.suffix.lower() not in (".csv", ".parquet", ".pq"):
-        raise ValueError(f"table {str(path)!r} must end in .csv or .parquet, got {path.suffix or 'no ending'}.")
+        raise DataError(f"table {str(path)!r} must end in .csv or .parquet, got {path.suffix or 'no ending'}.")
     return path.suffix.lower() == ".csv"
 
 
 def _csv_batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
-    with pd.read_csv(path, **CSV_FORM, chunksize=rows, dtype=_csv_types(path, rows)) as batches:
+    types = _csv_types(path, rows)
+    with _readable(path), pd.read_csv(path, **CSV_FORM, chunksize=rows, dtype=types) as batches:
         yield from batches
 
 
 def _csv_types(path: Path, rows: int) -> dict[Hashable, str]:
     """Type of each column in all of the file: codes 01, 02 are numbers, unless a later batch holds a word."""
     kinds: dict[Hashable, set[str]] = {}
-    with pd.read_csv(path, **CSV_FORM, chunksize=rows) as batches:
+    with _readable(path), pd.read_csv(path, **CSV_FORM, chunksize=rows) as batches:
         for batch in batches:
             for name, values in batch.items():
                 kinds.setdefault(name, set()).add(_kind(values))
@@ -206,12 +209,12 @@ def _check_csv(path: Path) -> int:
             _check_header(path, header)
             n_rows = _count_rows(path, reader, len(header))
         except csv.Error as error:
-            raise ValueError(f"table {str(path)!r}: line {reader.line_num} is broken ({error}).") from None
+            raise DataError(f"table {str(path)!r}: line {reader.line_num} is broken ({error}).") from None
         except UnicodeDecodeError:
             line = _first_broken_line(path)
-            raise ValueError(f"table {str(path)!r} is not UTF-8 at line {line}; save it as UTF-8.") from None
+            raise DataError(f"table {str(path)!r} is not UTF-8 at line {line}; save it as UTF-8.") from None
     if not n_rows:
-        raise ValueError(f"table {str(path)!r} has no rows.")
+        raise DataError(f"table {str(path)!r} has no rows.")
     return n_rows
 
 
@@ -222,7 +225,7 @@ def _count_rows(path: Path, reader: "_csv.Reader", n_fields: int) -> int:
             count += 1
         elif row:
             found = f"line {reader.line_num} has {len(row)} fields, the header has {n_fields}"
-            raise ValueError(f"table {str(path)!r}: {found}; correct the line.")
+            raise DataError(f"table {str(path)!r}: {found}; correct the line.")
     return count
 
 
@@ -242,11 +245,11 @@ def _is_utf8(line: bytes) -> bool:
 
 def _check_header(path: Path, header: list[str]) -> None:
     if not header:
-        raise ValueError(f"table {str(path)!r} is empty.")
+        raise DataError(f"table {str(path)!r} is empty.")
     _refuse_repeated(path, header)
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
-            raise ValueError(f"table {str(path)!r} seems to be separated by {name}; save it with commas.")
+            raise DataError(f"table {str(path)!r} seems to be separated by {name}; save it with commas.")
 
 
 def _parquet_batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
@@ -265,32 +268,33 @@ def _opened_parquet(path: Path) -> pq.ParquetFile:
         file = pq.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
     _refuse_repeated(path, file.schema_arrow.names)
     if not file.metadata.num_rows:
-        raise ValueError(f"table {str(path)!r} has no rows.")
+        raise DataError(f"table {str(path)!r} has no rows.")
     return file
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turn what goes wrong inside the reader of Parquet files into one line."""
+    """Turn what goes wrong inside a reader of files into one line."""
     try:
         yield
-    except (ValueError, OSError):
-        raise ValueError(f"table {str(path)!r} is not a Parquet file that can be read.") from None
+    except (ValueError, OSError, NotImplementedError):
+        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
+        raise DataError(f"table {str(path)!r} is not a {kind} file that can be read.") from None
 
 
 def _refuse_repeated(path: Path, names: list[str]) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise ValueError(f"table {str(path)!r} has two columns named {repeated!r}; rename one.")
+        raise DataError(f"table {str(path)!r} has two columns named {repeated!r}; rename one.")
 
 
 def _check_agreement(schema: TableSchema, *, label: str, sensitive: Sequence[str], positive: object) -> None:
     """What the caller names must be what the schema names: neither silently wins."""
     names = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
     if label != schema.label:
-        raise ValueError(f"label is {label!r}, but the schema says {schema.label!r}; make them agree.")
+        raise DataError(f"`label` is {label!r}, but the schema says {schema.label!r}; make them agree.")
     if sorted(names) != sorted(schema.sensitive):
         declared = ", ".join(schema.sensitive)
-        raise ValueError(f"sensitive is {', '.join(names)}, but the schema says {declared}; make them agree.")
+        raise DataError(f"`sensitive` is {', '.join(names)}, but the schema says {declared}; make them agree.")
     if positive is not None and text_of(positive) != schema.positive:
-        raise ValueError(f"positive is {positive!r}, but the schema says {schema.positive!r}; make them agree.")
+        raise DataError(f"`positive` is {positive!r}, but the schema says {schema.positive!r}; make them agree.")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairdp._checks import DataError
 from fairdp.data.grouped import GroupedData
 
 SIDE = 48
@@ -47,7 +48,7 @@ class Faces:
     def __post_init__(self) -> None:
         lengths = {len(self.pixels), len(self.age), len(self.gender), len(self.race), len(self.img_name)}
         if len(lengths) != 1 or self.pixels.shape[1:] != (SIDE, SIDE) or self.pixels.dtype != np.uint8:
-            raise ValueError(f"pixels must be uint8 of shape (n, {SIDE}, {SIDE}), with one entry per image elsewhere.")
+            raise DataError(f"pixels must be uint8 of shape (n, {SIDE}, {SIDE}), with one entry per image elsewhere.")
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -77,7 +78,7 @@ def read_utkface(folder: str | Path) -> Faces:
         with (Path(folder) / "utkface48.npz").open("rb") as file, np.load(file, allow_pickle=False) as stored:
             return Faces(**{name: stored[name] for name in Faces.__dataclass_fields__})
     except (ValueError, KeyError, AttributeError, EOFError, zipfile.BadZipFile):
-        raise ValueError("utkface48.npz is damaged or another file; get the data set again.") from None
+        raise DataError("utkface48.npz is damaged or another file; get the data set again.") from None
 
 
 def grouped_faces(faces: Faces, rows: NDArray[np.int64]) -> GroupedData:
@@ -104,7 +105,7 @@ def pack_utkface(folder: str | Path) -> tuple[Faces, tuple[str, ...]]:
     malformed = tuple(path.name for path, match in matches if match is None)
     found = [(path, match) for path, match in matches if match is not None]
     if not found:
-        raise ValueError(f"{str(folder)!r} holds no file named like [age]_[gender]_[race]_[date].jpg.")
+        raise DataError(f"{str(folder)!r} holds no file named like [age]_[gender]_[race]_[date].jpg.")
     faces = Faces(
         pixels=np.stack([_grey(path) for path, _ in found]),
         age=np.array([int(match["age"]) for _, match in found], dtype=np.int16),
@@ -121,7 +122,7 @@ def _grey(path: Path) -> NDArray[np.uint8]:
         with image_module.open(path) as image:
             return np.asarray(image.convert("L").resize((SIDE, SIDE)), dtype=np.uint8)
     except OSError:
-        raise ValueError(f"{str(path)!r} is not an image that can be read.") from None
+        raise DataError(f"{str(path)!r} is not an image that can be read.") from None
 
 
 def _pillow() -> Any:
@@ -129,5 +130,5 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise ValueError("packing UTKFace needs pillow; run pip install 'fairdp[images]'.") from None
+        raise DataError("packing UTKFace needs pillow; run pip install 'fairdp[images]'.") from None
     return Image

@@ -8,9 +8,11 @@ from fairlearn.metrics import MetricFrame, count
 from numpy.typing import ArrayLike, NDArray
 
 from fairdp import _checks
+from fairdp._checks import DataError, ParameterError
 from fairdp.data.sensitive import groups_of
 from fairdp.metrics.intervals import confidence_intervals, drawn_rates, gap_interval, including, ratio_interval
-from fairdp.metrics.rates import Counts, decision_counts, evaluate_decisions
+from fairdp.metrics.rates import Counts, decision_counts
+from fairdp.metrics.scored_records import evaluate_decisions
 
 _NO_EVIDENCE = float("nan")
 
@@ -73,7 +75,7 @@ class Evaluation(MetricFrame):
 
     def _ends(self, interval: Any, values: pd.Series, method: str) -> list[pd.Series]:
         if method != "between_groups":
-            raise ValueError(f"method must be 'between_groups', got {method!r}: there are no intervals for others.")
+            raise ParameterError("method", method, "must be 'between_groups'", "There are no intervals for others.")
         tail = self.ci_quantiles[0]
         ends = {name: including(float(values[name]), *interval(*self._drawn[name], tail)) for name in self._drawn}
         table = pd.DataFrame({name: ends.get(name, (_NO_EVIDENCE, _NO_EVIDENCE)) for name in values.index})
@@ -95,7 +97,7 @@ def evaluation_of(model: Any, X: ArrayLike, y: ArrayLike, *, sensitive_features:
     unknown = labels[~np.isin(labels, classes)]
     if len(unknown):
         known = " and ".join(repr(value) for value in classes.tolist())
-        raise ValueError(f"y holds {unknown[0].item()!r}, but the model knows the labels {known}.")
+        raise DataError(f"y holds {unknown[0].item()!r}, but the model knows the labels {known}.")
     scores = model.decision_function(X)
     groups, names = groups_of(sensitive_features, len(scores))
     decides_by_group = model.predictor_.flips is not None

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, norm
 
-from fairdp.metrics.rates import Counts, area_under_roc, decision_counts, fairness_metrics
+from fairdp.metrics.rates import Counts, decision_counts, fairness_metrics
+from fairdp.metrics.scored_records import area_under_roc
 
 
 def confidence_intervals(

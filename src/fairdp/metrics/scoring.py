@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.metrics import make_scorer
 
+from fairdp._checks import DataError
 from fairdp.config.parameters import check_parameters
 from fairdp.data.sensitive import groups_of
 from fairdp.metrics.rates import decision_counts, fairness_metrics
@@ -26,7 +27,7 @@ def gap_scorer(max_gap: float, *, parity: str = "demographic_parity") -> Any:
         Rates that should agree, as in `FairDPClassifier`.
     """
     if not get_config()["enable_metadata_routing"]:
-        raise ValueError(
+        raise DataError(
             "gap_scorer needs the groups of the records: call sklearn.set_config(enable_metadata_routing=True) first."
         )
     _check(max_gap, parity)
@@ -55,7 +56,7 @@ def accuracy_within_gap(
     truth, decided = np.asarray(y_true), np.asarray(y_pred)
     values = np.unique(np.concatenate([truth, decided]))
     if len(values) > 2:
-        raise ValueError(f"labels must be of two kinds, got {len(values)}: {', '.join(map(str, values[:3]))}, …")
+        raise DataError(f"labels must be of two kinds, got {len(values)}: {', '.join(map(str, values[:3]))}, …")
     # As in training, the larger one is positive.
     positive = values[-1]
     labels, decisions = (truth == positive).astype(np.int64), (decided == positive).astype(np.int64)

@@ -15,9 +15,6 @@ FAINT = "#d9d9d9"
 
 LABEL_SIZE = 8.5
 
-# Points that a label keeps from its marker at least.
-LABEL_GAP = 2.5
-
 
 @dataclass(frozen=True)
 class Style:

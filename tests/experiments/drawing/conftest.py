@@ -112,13 +112,23 @@ def words_of():
 
 
 @pytest.fixture
+def legend_of():
+    """Labels of a figure's legend with their colours: the first says what is drawn, the second how large and full."""
+
+    def labels(figure, number=0):
+        return {text.get_text(): text.get_color() for text in figure.legends[number].get_texts()}
+
+    return labels
+
+
+@pytest.fixture
 def misplaced():
     """Texts that meet another one, or leave the page."""
 
     def found(figure):
         figure.draw_without_rendering()
         wrong = []
-        texts = [*figure.texts]
+        texts = [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
         for axes in figure.axes:
             texts += [axes.xaxis.label, axes.yaxis.label]
             # The labels, and the titles on the left, in the middle and on the right.
@@ -127,7 +137,8 @@ def misplaced():
                 low, high = axis.get_view_interval()
                 ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
                 texts += [tick.label1 for tick in ticks if tick.label1.get_visible()]
-        boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
+        # Of a label its words, without the line to what it names.
+        boxes = [(text.get_text(), Text.get_window_extent(text)) for text in texts if text.get_text()]
         page = figure.bbox
         for number, (words, box) in enumerate(boxes):
             if box.x0 < page.x0 or box.y0 < page.y0 or box.x1 > page.x1 or box.y1 > page.y1:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fairdp.experiments.drawing import imbalance_figure, style_of, tradeoff_figure
+from fairdp.experiments.drawing import gain_figure, imbalance_figure, tradeoff_figure
+from fairdp.report.style import style_of
 
 
 @pytest.fixture(scope="module")
@@ -63,27 +64,30 @@ def test_labels_are_apart_and_on_the_page(rows, controls, misplaced):
     assert misplaced(figure) == []
 
 
-def test_that_check_notices_a_label_on_another_and_one_that_leaves_the_page(rows, misplaced):
-    figure = tradeoff_figure(rows[:6], utility="accuracy")
+def test_that_check_notices_a_label_on_another_and_one_that_leaves_the_page(gain_rows, misplaced):
+    figure = gain_figure(gain_rows, against="DP-SGD")
     one, two = figure.axes[0].texts[:2]
-    one.set_position(two.get_position())
-    figure.axes[1].texts[0].set_position((4.0, 0.5))
+    one.xy, one.xyann = two.xy, two.xyann
+    figure.axes[1].texts[0].xyann = (400.0, 0.5)
     wrong = misplaced(figure)
     assert any("meets" in line for line in wrong)
     assert any("leaves the page" in line for line in wrong)
 
 
-def test_every_method_is_labelled_once_in_its_colour(rows, figure, words_of):
-    for axes in figure.axes:
-        assert sorted(words_of(axes)) == sorted({style_of(row["method"]).label for row in rows})
-        colours = {text.get_text(): text.get_color() for text in axes.texts}
-        assert colours["FairDP"] == style_of("fairdp").colour
+def test_every_method_is_in_the_legend_in_its_colour_and_ours_in_bold(rows, figure, legend_of):
+    looks = [style_of(method) for method in dict.fromkeys(row["method"] for row in rows)]
+    assert legend_of(figure) == {look.label: look.colour for look in looks}
+    bold = {text.get_text() for text in figure.legends[0].get_texts() if text.get_weight() == "bold"}
+    assert bold == {"FairDP", "ours (parity)"}
 
 
-def test_markers_grow_with_the_budget_and_the_key_says_so(figure, words_of):
+def test_markers_grow_with_the_budget_and_the_key_says_so(figure, legend_of):
     sizes = sizes_of(figure.axes[0], "fairdp")
     assert sizes == sorted(set(sizes))
-    assert words_of(figure, "key") == ["marker size: ε =", "0.5", "1", "1.5", "2", "shaded: not private"]
+    assert list(legend_of(figure, 1)) == ["ε = 0.5", "ε = 1", "ε = 1.5", "ε = 2", "shaded: not private"]
+    assert [handle.get_markersize() for handle in figure.legends[1].legend_handles[:4]] == pytest.approx(
+        [3.4, 3.4 + 4.4 / 3, 3.4 + 8.8 / 3, 7.8]
+    )
 
 
 def test_the_caption_states_budget_and_seeds(figure):
@@ -100,13 +104,14 @@ def test_panels_of_a_row_share_the_utility_axis_and_gaps_start_at_zero(rows):
     assert all(panel.get_ylim()[0] == 0 for panel in axes)
 
 
-def test_the_control_is_hollow_dotted_and_named(rows, controls, figure, words_of):
-    axes = tradeoff_figure(rows[:9], utility="accuracy", controls=controls).axes[0]
+def test_the_control_is_hollow_dotted_and_named(rows, controls, figure, legend_of):
+    with_control = tradeoff_figure(rows[:9], utility="accuracy", controls=controls)
+    axes = with_control.axes[0]
     hollow = [line for line in points_of(axes) if line.get_markerfacecolor() == "white"]
     assert len(hollow) == len(controls)
     assert [line.get_linestyle() for line in axes.lines].count(":") == 1
-    assert "DP-SGD at FairDP's\npositive rate" in words_of(axes)
-    assert "DP-SGD at FairDP's\npositive rate" not in words_of(figure.axes[0])
+    assert "DP-SGD at FairDP's positive rate" in legend_of(with_control)
+    assert "DP-SGD at FairDP's positive rate" not in legend_of(figure)
 
 
 def test_points_without_privacy_are_outlined(figure):
@@ -115,23 +120,23 @@ def test_points_without_privacy_are_outlined(figure):
     assert {line.get_markeredgecolor() for line in outlined} == {style_of(m).colour for m in ("clean", "fairsmooth")}
 
 
-def test_variants_are_joined_and_named_apart(rows, words_of, misplaced):
+def test_variants_are_joined_and_named_apart(rows, legend_of, misplaced):
     fairdp = [row for row in rows if row["method"] == "fairdp" and row["dataset"] == "adult"]
     other = [{**row, "mean": {name: 1.05 * mean for name, mean in row["mean"].items()}} for row in fairdp]
     both = [{**row, "variant": "weight_bound=0.5"} for row in fairdp] + [{**row, "variant": "1"} for row in other]
     figure = tradeoff_figure(both, utility="accuracy")
     axes = figure.axes[0]
-    assert sorted(words_of(axes)) == ["FairDP\n(1)", "FairDP\n(weight_bound=0.5)"]
+    assert sorted(legend_of(figure)) == ["FairDP (1)", "FairDP (weight_bound=0.5)"]
     assert len([line for line in axes.lines if len(line.get_xdata()) == 4]) == 2
-    assert len({text.get_color() for text in axes.texts}) == 2
+    assert len(set(legend_of(figure).values())) == 2
     assert misplaced(figure) == []
 
 
-def test_one_method_with_one_point(rows, words_of, misplaced):
+def test_one_method_with_one_point(rows, legend_of, misplaced):
     row = next(row for row in rows if row["method"] == "fairdp")
     figure = tradeoff_figure([row], utility="accuracy")
     assert [len(points_of(axes)) for axes in figure.axes] == [1, 1, 1]
-    assert words_of(figure.axes[0]) == ["FairDP"]
+    assert list(legend_of(figure)) == ["FairDP"]
     assert misplaced(figure) == []
 
 
@@ -151,17 +156,17 @@ def test_a_gap_of_zero_has_a_panel_too(rows):
     assert tradeoff_figure(rows[:1], utility="auc").axes[0].get_ylim() == (0.0, 1.0)
 
 
-def test_imbalance_has_a_line_for_every_ratio(imbalance_rows, words_of, misplaced):
+def test_imbalance_has_a_line_for_every_ratio(imbalance_rows, legend_of, misplaced):
     figure = imbalance_figure(imbalance_rows, utility="accuracy")
     assert len(figure.axes) == 3
+    assert list(legend_of(figure)) == ["ρ = 1.5", "ρ = 2", "ρ = 3"]
+    assert len(set(legend_of(figure).values())) == 3
     for axes in figure.axes:
-        assert sorted(words_of(axes)) == ["ρ = 1.5", "ρ = 2", "ρ = 3"]
         assert len(points_of(axes)) == len(imbalance_rows)
         assert n_bars(axes) == [len(imbalance_rows)] * 2
-        assert len({text.get_color() for text in axes.texts}) == 3
     assert misplaced(figure) == []
 
 
-def test_imbalance_with_one_point(imbalance_rows, words_of):
+def test_imbalance_with_one_point(imbalance_rows, legend_of):
     figure = imbalance_figure(imbalance_rows[:1], utility="auc")
-    assert words_of(figure.axes[0]) == ["ρ = 1.5"]
+    assert list(legend_of(figure)) == ["ρ = 1.5"]

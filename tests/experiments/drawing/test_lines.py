@@ -63,7 +63,7 @@ def test_shift_has_a_panel_for_every_data_set_and_gap(shift_rows, words_of, misp
 
 
 def test_shift_says_that_the_papers_bound_is_no_guarantee(shift_rows):
-    words = " ".join(text.get_text() for text in shift_figure(shift_rows[:4]).texts)
+    words = " ".join(" ".join(text.get_text() for text in shift_figure(shift_rows[:4]).texts).split())
     assert "paper's τ: no guarantee for the deployed model" in words
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from fairdp.experiments.drawing import STYLES, style_of
 from fairdp.methods import METHODS
-from fairdp.report.style import house_style, stands_out
+from fairdp.report.style import STYLES, house_style, stands_out, style_of
 
 # What a colour looks like to people without one kind of cone, for linear values: Machado et al. (2009), severity 1.
 SIGHTS = {

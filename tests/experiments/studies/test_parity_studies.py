@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairdp.experiments.studies import STUDIES
-from fairdp.experiments.studies.noise import _noise
+from fairdp.experiments.studies.noise import noise_of
 from fairdp.experiments.studies.reduction import Reduction, accuracy_at, reduce
 from fairdp.experiments.studies.results import Run
 from fairdp.experiments.sweeps.populations import Population
@@ -41,8 +41,8 @@ def test_between_its_runs_the_frontier_is_a_line_and_worse_runs_do_not_lower_it(
 
 
 def test_pooled_noise_is_the_smallest_and_equal_groups_make_no_difference():
-    skewed, equal = _noise((27_000, 3_000), 0.1), _noise((3_750,) * 8, 0.1)
-    assert min(skewed, key=lambda name: skewed[name] if isinstance(skewed[name], float) else 1.0) == "pooled"
+    skewed, equal = noise_of((27_000, 3_000), 0.1), noise_of((3_750,) * 8, 0.1)
+    assert min(skewed, key=skewed.get) == "pooled"
     assert skewed["balanced, one draw"] == pytest.approx(5 * skewed["pooled"], rel=1e-3)
     assert equal["balanced, one draw"] == pytest.approx(equal["pooled"], rel=1e-3)
 

@@ -14,13 +14,12 @@ from fairdp.certify.concentration import conv_upper
 from fairdp.certify.noise import laplace_sum, noise_quantile
 from fairdp.cli import main
 from fairdp.experiments.studies import STUDIES, certificate_coverage
-from fairdp.experiments.studies.adult_population import adult_population
 from fairdp.experiments.studies.broken_twins import clopper_pearson_without_noise, empty_cell_misses
 from fairdp.experiments.studies.certificate_coverage import TWIN, Plan, settings
 from fairdp.experiments.studies.certificate_slack import ROWS, slacks, wald_misses
-from fairdp.experiments.studies.known_truth import FinitePopulation, finite_certificates
+from fairdp.experiments.studies.known_truth import FinitePopulation, adult_population, finite_certificates
 from fairdp.experiments.studies.reference_bounds import conv_lower
-from fairdp.experiments.studies.results import Run
+from fairdp.experiments.studies.results import Findings, Run
 from fairdp.experiments.studies.simulation import laplace_noise
 
 TINY = Plan(
@@ -146,10 +145,10 @@ def test_missing_data_are_named_and_the_rest_is_done(monkeypatch):
 
     monkeypatch.setattr(certificate_coverage, "adult_population", missing)
     for part in ("_synthetic", "_implication", "_twins"):
-        monkeypatch.setattr(certificate_coverage, part, lambda plan, run: {})
-    monkeypatch.setattr(certificate_coverage, "coverage_text", lambda figures: "")
+        monkeypatch.setattr(certificate_coverage, part, lambda plan, run: Findings({}, ""))
     findings = certificate_coverage.carry_out(TINY, quiet())
     assert findings.figures["adult"] == {"not_run": "adult could not be had"}
+    assert "Not run: adult could not be had" in findings.text
 
 
 @pytest.mark.needs_data("adult")
@@ -157,8 +156,8 @@ def test_adult_records_play_a_population():
     population = adult_population(n_runs=1)
     assert np.sum(population.cells) == 16_281
     summary = finite_certificates(population, np.random.default_rng(0))
-    assert summary["trials"] == 1
-    assert 0 < summary["true_gaps"]["demographic_parity"] < summary["mean_tau"]["demographic_parity"] < 0.2
+    assert summary.trials == 1
+    assert 0 < summary.true_gaps["demographic_parity"] < summary.mean_tau["demographic_parity"] < 0.2
 
 
 @pytest.mark.more

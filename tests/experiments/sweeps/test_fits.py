@@ -10,7 +10,7 @@ from scipy.stats import norm
 from fairdp import FairDPClassifier
 from fairdp.experiments.sweeps import store as stored
 from fairdp.experiments.sweeps import training
-from fairdp.experiments.sweeps.fits import GAPS, Fit, control_at, figures_of, mean_and_error
+from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, control_at, figures_of
 from fairdp.experiments.sweeps.paper_tau import paper_taus
 from fairdp.experiments.sweeps.parallel import Workers
 from fairdp.experiments.sweeps.populations import Population, load
@@ -66,12 +66,12 @@ def test_other_trainings_than_studies_have_noise_of_their_own(monkeypatch):
         monkeypatch.setattr(stored, changed, lambda *_: "another")
         assert random_state_of(own) != before
         monkeypatch.undo()
-    assert "training_gap" not in figures_of(own, random_state=0)
+    assert "training_gap" not in figures_of(own, random_state=0).numbers
 
 
 def test_a_smoothed_model_does_not_run_for_every_training_record():
     smoothed = replace(FIT, method="dpsgd_smooth", settings=(*SETTINGS, ("n_draws", 2)), shifts=(), is_control=False)
-    assert "training_gap" not in figures_of(smoothed, random_state=0)
+    assert "training_gap" not in figures_of(smoothed, random_state=0).numbers
 
 
 def test_a_control_at_the_models_own_rate_is_the_model(figures):
@@ -116,7 +116,7 @@ def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
 
     def counted(fit, random_state):
         calls.append(fit.seed)
-        return {"accuracy": float(fit.seed)}
+        return Trained(numbers={"accuracy": float(fit.seed)})
 
     monkeypatch.setattr(training, "figures_of", counted)
     fits = [Fit(population=POPULATION, method="dpsgd", seed=seed) for seed in (0, 1, 1, 2)]
@@ -124,7 +124,7 @@ def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
     train_all(fits[:2], **options)
     found = train_all(fits, **options)
     assert calls == [0, 1, 2]
-    assert [found[fit]["figures"]["accuracy"] for fit in fits] == [0.0, 1.0, 1.0, 2.0]
+    assert [found[fit]["accuracy"] for fit in fits] == [0.0, 1.0, 1.0, 2.0]
     assert train_all(fits, **options) == found
     assert len(calls) == 3
 
@@ -133,7 +133,7 @@ def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
     def stopped(fit, random_state):
         if fit.seed == 2:
             raise KeyboardInterrupt
-        return {"accuracy": 0.5}
+        return Trained(numbers={"accuracy": 0.5})
 
     monkeypatch.setattr(training, "figures_of", stopped)
     fits = [Fit(population=POPULATION, method="dpsgd", seed=seed) for seed in range(4)]
@@ -145,12 +145,14 @@ def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
 def test_a_control_is_read_at_the_rate_of_the_row():
     curves = {"positive_rate": [0.1, 0.3], "gap": [0.02, 0.06], "accuracy": [0.8, 0.7]}
     other = {**curves, "gap": [0.04, 0.08], "accuracy": [0.9, 0.8]}
-    runs = [{"auc": 0.8, "moved": curves}, {"auc": 0.9, "moved": other}]
+    runs = [Trained(numbers={"auc": 0.8}, moved=curves), Trained(numbers={"auc": 0.9}, moved=other)]
     expected = {"auc": 0.85, "positive_rate": 0.2, "gap": 0.05, "accuracy": 0.8}
     assert control_at(runs, 0.2) == {name: pytest.approx(value) for name, value in expected.items()}
 
 
 def test_means_and_their_errors():
-    row = mean_and_error([{"accuracy": 0.7, "name": "x"}, {"accuracy": 0.9, "name": "x"}])
-    assert row["mean"] == {"accuracy": pytest.approx(0.8)}
-    assert row["standard_error"] == {"accuracy": pytest.approx(0.1)}
+    row = Row.of({"name": "x"}, [{"accuracy": 0.7, "gap": 0.1}, {"accuracy": 0.9}])
+    mean, error = {"accuracy": pytest.approx(0.8)}, {"accuracy": pytest.approx(0.1)}
+    assert row.to_json() == {"name": "x", "mean": mean, "standard_error": error}
+    assert row.texts({"accuracy": "acc.", "gap": "test gap"}) == {"acc.": "0.800 ± 0.100", "test gap": "–"}
+    assert Row.of({}, [{"accuracy": 0.7}]).text("accuracy") == "0.700"

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 
 from fairdp.experiments.sweeps import store as stored
-from fairdp.experiments.sweeps.fits import Fit
+from fairdp.experiments.sweeps.fits import Fit, Trained
 from fairdp.experiments.sweeps.populations import Population
 from fairdp.experiments.sweeps.store import Store, key_of
 
 FIT = Fit(population=Population(dataset="synthetic"), method="dpsgd", seed=0, settings=(("epsilon", 1.0),))
-FIGURES = {"accuracy": 0.8, "demographic_parity_ratio": math.nan, "moved": {"positive_rate": [0.1, 0.2]}}
+NUMBERS, MOVED = {"accuracy": 0.8, "demographic_parity_ratio": math.nan}, {"positive_rate": [0.1, 0.2]}
 
 
 def test_figures_are_found_again(tmp_path):
     store = Store(tmp_path / "runs")
     assert store.read(FIT) is None
-    store.write(FIT, FIGURES, seconds=1.5)
+    store.write(FIT, Trained(numbers=NUMBERS, moved=MOVED, seconds=1.5))
     found = store.read(FIT)
-    assert found["seconds"] == 1.5
-    assert found["figures"]["accuracy"] == 0.8
-    assert math.isnan(found["figures"]["demographic_parity_ratio"])
+    assert (found.seconds, found.moved) == (1.5, MOVED)
+    assert found.numbers.keys() == NUMBERS.keys()
+    assert found["accuracy"] == 0.8
+    assert math.isnan(found["demographic_parity_ratio"])
     assert json.loads(store.path(FIT).read_text())["fit"]["method"] == "dpsgd"
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from fairdp._checks import InputError
 from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
@@ -168,7 +169,7 @@ def require_opacus() -> None:
     try:
         importlib.import_module("opacus")
     except ImportError as missing:
-        raise ValueError("bench compares with Opacus, which is missing. Run: pip install 'fairdp[bench]'") from missing
+        raise InputError("bench compares with Opacus, which is missing. Run: pip install 'fairdp[bench]'") from missing
 
 
 def sampled_batches(task: Task, data: GroupedData) -> Batches:

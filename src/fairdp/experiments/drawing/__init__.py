@@ -1,19 +1,7 @@
 """Figures of results: utility against gaps, gains, shifts and imbalance, drawn from plain rows."""
 
-from fairdp.experiments.drawing.gains import gain_figure
-from fairdp.experiments.drawing.imbalance import imbalance_figure
-from fairdp.experiments.drawing.saving import save_figure
-from fairdp.experiments.drawing.shift import shift_figure
-from fairdp.experiments.drawing.tradeoffs import tradeoff_figure
-from fairdp.report.style import STYLES, Style, style_of
+from fairdp.experiments.drawing.clouds import imbalance_figure, tradeoff_figure
+from fairdp.experiments.drawing.lines import gain_figure, shift_figure
+from fairdp.experiments.drawing.page import save_figure
 
-__all__ = [
-    "STYLES",
-    "Style",
-    "gain_figure",
-    "imbalance_figure",
-    "save_figure",
-    "shift_figure",
-    "style_of",
-    "tradeoff_figure",
-]
+__all__ = ["gain_figure", "imbalance_figure", "save_figure", "shift_figure", "tradeoff_figure"]

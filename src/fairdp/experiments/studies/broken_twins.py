@@ -1,7 +1,5 @@
 """Certificates with one deliberate mistake each: a check of coverage is worth something if it notices them."""
 
-from typing import Any
-
 import numpy as np
 
 from fairdp.certify.arms import NoisyArm
@@ -43,7 +41,7 @@ def _clopper_pearson_violated(setting: Setting, rng: np.random.Generator) -> boo
     for kind, level in levels_of(METRICS, FAILURE_PROBABILITY).items():
         arms = arms_of(noisy, kind, (setting.epsilon,) * setting.n_groups)
         tau = max(_upper(arm, level / 2) for arm in arms) - min(1 - _upper(arm.mirrored(), level / 2) for arm in arms)
-        if tau < np.ptp(setting.truth().rates(kind)):
+        if tau < np.ptp(setting.truth().rates[kind]):
             return True
     return False
 
@@ -54,7 +52,7 @@ def _upper(arm: NoisyArm, failure_probability: float) -> float:
 
 def empty_cell_misses(
     rng: np.random.Generator, *, epsilon: float, folds: int, failure_probability: float, n_draws: int
-) -> dict[str, Any]:
+) -> dict[str, int]:
     r"""How often the convolution bound misses a rate of one in an empty cell, as it is and with a shortcut.
 
     It looks at the least possible size :math:`n^- = \tilde n - t`. Where that is not positive it must say nothing; the

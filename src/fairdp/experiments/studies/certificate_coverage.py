@@ -3,28 +3,59 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
-from fairdp.experiments.studies.adult_population import adult_population
+from fairdp._checks import InputError
 from fairdp.experiments.studies.broken_twins import (
     certified_without_noise,
     clopper_pearson_without_noise,
     empty_cell_misses,
 )
-from fairdp.experiments.studies.coverage_text import coverage_text
 from fairdp.experiments.studies.implication import ARMS, ImplicationTask, check_implication
 from fairdp.experiments.studies.known_truth import (
     CONFIDENCE,
     FAILURE_PROBABILITY,
+    Checked,
     Setting,
+    adult_population,
     finite_certificates,
     synthetic_certificates,
     synthetic_truths,
 )
-from fairdp.experiments.studies.results import Findings, Run
-from fairdp.experiments.studies.tally import CAUGHT, tally
+from fairdp.experiments.studies.results import Findings, Run, table
+
+# A construction that breaks its promise is called caught when keeping it would make so many events this unlikely.
+CAUGHT = 1e-6
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Events against a promised rate, and the chance of so many if each had the promised probability at most."""
+
+    events: int
+    trials: int
+    promised: float = FAILURE_PROBABILITY
+
+    @classmethod
+    def of(cls, results: Sequence[Checked]) -> "Tally":
+        """Certificates that claim something false."""
+        return cls(sum(own.violations for own in results), sum(own.trials for own in results))
+
+    @property
+    def p_value(self) -> float:
+        """The chance of at least so many events."""
+        return float(binomtest(self.events, self.trials, self.promised, alternative="greater").pvalue)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {**asdict(self), "rate": self.events / self.trials, "p_value": self.p_value}
+
+    def line(self, label: str) -> dict[str, object]:
+        """What a table says of it."""
+        numbers = {"rate": self.events / self.trials, "promised": self.promised, "p-value": self.p_value}
+        return {"": label, "wrong": f"{self.events:,}", "of": f"{self.trials:,}", **numbers}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,104 +134,122 @@ def coverage_study(run: Run) -> Findings:
 
 def carry_out(plan: Plan, run: Run) -> Findings:
     """The study in any size."""
-    adult, missing = _adult(plan, run)
-    figures = {
-        "confidence": CONFIDENCE,
-        "synthetic": _synthetic(plan, run),
-        "implication": _implication(plan, run),
-        "adult": {"not_run": missing} if adult is None else adult,
-        "broken_twins": _twins(plan, run),
-    }
-    return Findings(figures, coverage_text(figures))
+    adult = _adult(plan, run)
+    parts = {"synthetic": _synthetic(plan, run), "implication": _implication(plan, run), "adult": adult}
+    parts["broken_twins"] = _twins(plan, run)
+    figures = {name: part.figures for name, part in parts.items()}
+    return Findings({"confidence": CONFIDENCE, **figures}, "\n".join(part.text for part in parts.values()))
 
 
-def _adult(plan: Plan, run: Run) -> tuple[dict[str, Any] | None, str | None]:
+def _adult(plan: Plan, run: Run) -> Findings:
     """Certificates on Adult records, or why there are none."""
+    title = "## Adult records that the model never saw, as the population\n\n"
     run.say("training a model on Adult")
     try:
         population = adult_population(n_runs=plan.adult_certificates)
-    except (OSError, ValueError) as error:
+    except (OSError, InputError) as error:
         run.say(f"without the Adult part: {error}")
-        return None, str(error)
+        return Findings({"not_run": str(error)}, f"{title}Not run: {error}\n")
     results = run.done(finite_certificates, [population] * plan.adult_tasks, what="certificates on Adult")
-    taus = [result["mean_tau"] for result in results]
-    return {
-        "n_samples": population.n_samples,
-        "epsilon": population.epsilon,
-        "true_gaps": results[0]["true_gaps"],
-        "mean_tau": {name: float(np.mean([tau[name] for tau in taus])) for name in taus[0]},
-        **_violations(results),
-    }, None
+    tally, gaps = Tally.of(results), results[0].true_gaps
+    taus = {name: float(np.mean([own.mean_tau[name] for own in results])) for name in gaps}
+    sample = f"Samples of {population.n_samples:,} with replacement, ε = {population.epsilon:g}.\n\n"
+    bounds = table([{"metric": name, "true gap": gaps[name], "mean certified τ": taus[name]} for name in gaps])
+    about = {"n_samples": population.n_samples, "epsilon": population.epsilon, "true_gaps": gaps, "mean_tau": taus}
+    return Findings({**about, **tally.to_json()}, f"{title}{sample}{table([tally.line('certificates')])}\n{bounds}")
 
 
-def _synthetic(plan: Plan, run: Run) -> dict[str, Any]:
+def _synthetic(plan: Plan, run: Run) -> Findings:
     few = run.done(synthetic_certificates, plan.certificates, what="certificates")
     many = run.done(synthetic_certificates, plan.many_groups, what="certificates of 16 groups")
-    truths = run.done(synthetic_truths, plan.truths, what="truths of 16 groups")
-    full = [*few, *many]
-    claims = [result["violations_by_claim"] for result in full]
-    return {
-        "all": _violations(full),
-        **{f"by_{key}": _grouped(full, key) for key in ("n_groups", "n_samples", "epsilon")},
-        "by_claim": {claim: sum(own[claim] for own in claims) for claim in claims[0]},
-        "truth_rejected_16_groups": _violations(truths),
-        "settings": full,
-        "settings_truth": truths,
+    lost = run.done(synthetic_truths, plan.truths, what="truths of 16 groups")
+    full = list(zip((*plan.certificates, *plan.many_groups), (*few, *many), strict=True))
+    everything = Tally.of([own for _, own in full])
+    rejected = Tally(sum(lost), sum(setting.n_runs for setting in plan.truths))
+    figures: dict[str, object] = {"all": everything.to_json(), "truth_rejected_16_groups": rejected.to_json()}
+    lines = [everything.line("all certificates")]
+    for key, label in (("n_groups", "groups"), ("n_samples", "records"), ("epsilon", "= ε")):
+        values = sorted({getattr(setting, key) for setting, _ in full})
+        tallies = {
+            f"{value:g}": Tally.of([own for setting, own in full if getattr(setting, key) == value]) for value in values
+        }
+        figures[f"by_{key}"] = {value: own.to_json() for value, own in tallies.items()}
+        lines += [own.line(f"{value} {label}") for value, own in tallies.items()]
+    lines.append(rejected.line("16 groups, truth rejected"))
+    claims = {claim: sum(own.violations_by_claim[claim] for _, own in full) for claim in few[0].violations_by_claim}
+    figures |= {
+        "by_claim": claims,
+        "settings": [{**asdict(setting), **asdict(own)} for setting, own in full],
+        "settings_truth": [
+            {**asdict(setting), "trials": setting.n_runs, "violations": own}
+            for setting, own in zip(plan.truths, lost, strict=True)
+        ],
     }
+    text = (
+        "## Certificates of fixed linear rules on the synthetic population\n\n"
+        f"A certificate claims all three gaps and a ratio together, with confidence {CONFIDENCE}; it is wrong if any "
+        "claim is. The p-value is the chance of so many wrong ones if the promise is just kept. The last line checks "
+        "instead that the true rates are not rejected, which is all that a certificate rests on.\n\n"
+        f"{table(lines)}\nWrong claims: {', '.join(f'{claim} {count}' for claim, count in claims.items())}.\n"
+    )
+    return Findings(figures, text)
 
 
-def _grouped(results: list[dict[str, Any]], key: str) -> dict[str, Any]:
-    values = sorted({result[key] for result in results})
-    return {f"{value:g}": _violations([r for r in results if r[key] == value]) for value in values}
-
-
-def _violations(results: list[dict[str, Any]]) -> dict[str, Any]:
-    violations, trials = (sum(result[name] for result in results) for name in ("violations", "trials"))
-    return tally(violations, trials, FAILURE_PROBABILITY)
-
-
-def _implication(plan: Plan, run: Run) -> dict[str, Any]:
+def _implication(plan: Plan, run: Run) -> Findings:
     """Counts at the usual level, and at one where truths are rejected often."""
     levels = (FAILURE_PROBABILITY, 0.4)
     tasks = [ImplicationTask(arms, level, plan.n_bounds) for level in levels for arms in ARMS]
-    results = run.done(check_implication, tasks, what="implication")
-    figures: dict[str, Any] = {"bounds": 0, "broken": 0}
+    results = list(zip(tasks, run.done(check_implication, tasks, what="implication"), strict=True))
+    bounds, broken = sum(own.bounds for _, own in results), sum(own.broken for _, own in results)
+    figures: dict[str, object] = {"bounds": bounds, "broken": broken}
+    lines = []
     for level in levels:
-        own = [result for task, result in zip(tasks, results, strict=True) if task.failure_probability == level]
-        bounds, missed, broken = (sum(getattr(r, name) for r in own) for name in ("bounds", "missed", "broken"))
-        rejected = tally(sum(result.rejected for result in own), bounds, level)
-        figures[f"level_{level:g}"] = {"rejected": rejected, "missed": missed, "broken": broken}
-        figures |= {"bounds": figures["bounds"] + bounds, "broken": figures["broken"] + broken}
+        its = [own for task, own in results if task.failure_probability == level]
+        counts = {name: sum(getattr(own, name) for own in its) for name in ("missed", "broken")}
+        rejected = Tally(sum(own.rejected for own in its), sum(own.bounds for own in its), level)
+        figures[f"level_{level:g}"] = {"rejected": rejected.to_json(), **counts}
+        shown = {"bounds below the truth": counts["missed"], "broken": counts["broken"]}
+        lines.append({**rejected.line(f"truth rejected, level {level:g}"), **shown})
     figures["settings"] = [
-        {**asdict(task.arms), "failure_probability": task.failure_probability, **asdict(result)}
-        for task, result in zip(tasks, results, strict=True)
+        {**asdict(task.arms), "failure_probability": task.failure_probability, **asdict(own)} for task, own in results
     ]
-    return figures
-
-
-def _twins(plan: Plan, run: Run) -> dict[str, Any]:
-    def missed(function: Callable[[Setting, np.random.Generator], int], n_tasks: int, n_runs: int, what: str) -> Any:
-        tasks = [replace(TWIN, n_runs=n_runs)] * n_tasks
-        return _caught(tally(sum(run.done(function, tasks, what=what)), n_tasks * n_runs, FAILURE_PROBABILITY))
-
-    certified = missed(
-        certified_without_noise, plan.twin_tasks, plan.n_certified_twins, "certified as if counts were exact"
+    text = (
+        "## A truth that is not rejected lies within the bound\n\n"
+        f"{bounds:,} bounds on difference and ratio, with empty cells, rates of zero and one, and groups of "
+        f"three: {broken} broken implications (there may be none).\n\n{table(lines)}"
     )
-    plain = missed(clopper_pearson_without_noise, 1, plan.n_plain_twins, "Clopper–Pearson on noisy counts")
-    return {"certified_without_noise": certified, "clopper_pearson_without_noise": plain, **_empty_cells(plan, run)}
+    return Findings(figures, text)
 
 
-def _empty_cells(plan: Plan, run: Run) -> dict[str, Any]:
-    """The shortcut for a group without anybody, at a usual and at a large level, beside the proper bound."""
+def _twins(plan: Plan, run: Run) -> Findings:
+    def missed(function: Callable[[Setting, np.random.Generator], int], n_tasks: int, n_runs: int, what: str) -> Tally:
+        tasks = [replace(TWIN, n_runs=n_runs)] * n_tasks
+        return Tally(sum(run.done(function, tasks, what=what)), n_tasks * n_runs)
+
+    tallies = {
+        "certified_without_noise": missed(
+            certified_without_noise, plan.twin_tasks, plan.n_certified_twins, "certified as if counts were exact"
+        ),
+        "clopper_pearson_without_noise": missed(
+            clopper_pearson_without_noise, 1, plan.n_plain_twins, "Clopper–Pearson on noisy counts"
+        ),
+    }
+    # The shortcut for a group without anybody, at a usual and at a large level, beside the proper bound.
     rng = np.random.default_rng([run.seed, *b"empty cells"])
-    figures = {}
     for level in (FAILURE_PROBABILITY / 12, 0.1):
         misses = empty_cell_misses(rng, epsilon=4.0, folds=2, failure_probability=level, n_draws=plan.n_draws)
         for name, count in misses.items():
-            own = tally(count, plan.n_draws, level)
-            figures[f"empty_cell_{name}_{level:.2g}"] = _caught(own) if name == "shortcut" else own
-    return figures
-
-
-def _caught(figures: dict[str, Any]) -> dict[str, Any]:
-    return {**figures, "caught": figures["p_value"] < CAUGHT}
+            tallies[f"empty_cell_{name}_{level:.2g}"] = Tally(count, plan.n_draws, level)
+    caught = {name: own.p_value < CAUGHT for name, own in tallies.items() if "proper" not in name}
+    figures = {
+        name: {**own.to_json(), **({"caught": caught[name]} if name in caught else {})} for name, own in tallies.items()
+    }
+    words = {True: "yes", False: "no", None: "–"}
+    lines = [{**own.line(name.replace("_", " ")), "caught": words[caught.get(name)]} for name, own in tallies.items()]
+    text = (
+        "## Certificates with a mistake, which must be caught\n\n"
+        "The first two take noisy counts for exact ones (ε = 0.1). The others bound the rate of a group without "
+        "anybody (ε = 4): the shortcut raises its least possible size to one, the proper bound does not.\n\n"
+        f"{table(lines)}"
+    )
+    return Findings(figures, text)

@@ -1,7 +1,7 @@
 """How far the certified gap lies above the observed one, at typical counts, beside simpler bounds."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import gap_bound
 from fairdp.experiments.studies.reference_bounds import box_gap, conv_gap, count_noise, estimated_difference, wald_slack
-from fairdp.experiments.studies.results import Findings, Run, markdown_table
+from fairdp.experiments.studies.results import Findings, Run, table
 from fairdp.experiments.studies.simulation import drawn_counts, typical_arm
 
 ALPHA = 0.05
@@ -38,6 +38,11 @@ class Row:
         """Size and rate of the arm with the higher rate, then of the other."""
         low, high = sorted(zip(self.sizes, self.rates, strict=True), key=lambda arm: arm[1])
         return high, low
+
+    def line(self) -> dict[str, str]:
+        """What tells it apart in a table."""
+        sizes, rates = ("/".join(f"{value:g}" for value in values) for values in (self.sizes, self.rates))
+        return {"ε": f"{self.epsilon:g}", "arms (rates)": f"{self.metric} {sizes} ({rates})"}
 
 
 # Sizes and rates like those of the Adult data when 10 to 30 % of it are held out.
@@ -75,25 +80,38 @@ QUICK_ROWS = (ROWS[1], ROWS[5], ROWS[13])
 class _Task:
     row: Row
     n_draws: int
-    slack: bool
+    with_slack: bool
 
 
 def slack_study(run: Run) -> Findings:
     """The table of slacks and the miss rates of the bound that has no guarantee."""
     n_draws, rows = (QUICK_DRAWS, QUICK_ROWS) if run.quick else (N_DRAWS, ROWS)
     extra = SMALL_ON_TOP[2:3] if run.quick else SMALL_ON_TOP
-    tasks = [_Task(row, n_draws, True) for row in rows] + [_Task(row, n_draws, False) for row in extra]
-    results = run.done(_row_figures, tasks, what="slack")
-    main, others = results[: len(rows)], results[len(rows) :]
+    tasks = [*(_Task(row, n_draws, True) for row in rows), *(_Task(row, n_draws, False) for row in extra)]
+    found = list(zip(tasks, run.done(_figures, tasks, what="slack"), strict=True))
+    figures = [{**asdict(task.row), **slack, **misses} for task, (slack, misses) in found]
+    lines = [{**task.row.line(), **slack, **_told(misses)} for task, (slack, misses) in found]
+    n_rows = len(rows)
     settings = {"alpha": ALPHA, "n_groups": N_GROUPS, "n_metrics": N_METRICS, "n_draws": n_draws}
-    return Findings({**settings, "slack": main, "small_cell_on_top": others}, _text(main, others, n_draws))
+    text = (
+        f"Bound minus observed gap, for {N_GROUPS} groups, {N_METRICS} metrics and a failure probability of {ALPHA} "
+        "in all, at typical counts (expected, rounded, no noise drawn).\n\n"
+        "box12, conv12: separate bounds on every rate, 12 events. conv6, score6: two events for each metric, for the "
+        "gap is the difference of one fixed pair. **pair3: what the certificate does, here with equal shares for the "
+        "metrics.** pair1: a single metric named beforehand. wald: the normal approximation at a third of the failure "
+        f"probability; it guarantees nothing, and its miss rate over the nominal one ({n_draws:,} draws) shows it.\n\n"
+        f"{table(lines[:n_rows])}\nWhere the smaller cell has the higher rate:\n\n{table(lines[n_rows:])}"
+    )
+    return Findings({**settings, "slack": figures[:n_rows], "small_cell_on_top": figures[n_rows:]}, text)
 
 
-def _row_figures(task: _Task, rng: np.random.Generator) -> dict[str, Any]:
-    figures: dict[str, Any] = asdict(task.row)
-    if task.slack:
-        figures |= slacks(task.row)
-    return figures | wald_misses(task.row, task.n_draws, rng)
+def _figures(task: _Task, rng: np.random.Generator) -> tuple[dict[str, float], dict[str, float]]:
+    return slacks(task.row) if task.with_slack else {}, wald_misses(task.row, task.n_draws, rng)
+
+
+def _told(misses: Mapping[str, float]) -> dict[str, str]:
+    titles = ("Wald miss / nominal", "same, noise ignored")
+    return {title: f"{ratio:.2f}" for title, ratio in zip(titles, misses.values(), strict=True)}
 
 
 def slacks(row: Row) -> dict[str, float]:
@@ -123,10 +141,9 @@ def _floats(arm: NoisyArm) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def wald_misses(row: Row, n_draws: int, rng: np.random.Generator) -> dict[str, float]:
     """How often Wald's bound lies below the true gap, over how often it should, with and without the noise's share."""
-    settings: dict[str, Any] = {"epsilon": row.epsilon, "folds": row.folds, "n_draws": n_draws}
     arms = []
     for size, rate in row.ordered:
-        positive, negative = drawn_counts(rng, size, rate, **settings)
+        positive, negative = drawn_counts(rng, size, rate, epsilon=row.epsilon, folds=row.folds, n_draws=n_draws)
         arms.append((positive.astype(np.float64), negative.astype(np.float64)))
     true_gap = row.ordered[0][1] - row.ordered[1][1]
     level, estimate = ALPHA / N_METRICS, estimated_difference(*arms)
@@ -139,32 +156,3 @@ def wald_misses(row: Row, n_draws: int, rng: np.random.Generator) -> dict[str, f
         "wald_miss_over_nominal": miss_over_nominal(count_noise(row.epsilon, row.folds)),
         "wald_without_noise_miss_over_nominal": miss_over_nominal(0.0),
     }
-
-
-def _text(main: list[dict[str, Any]], others: list[dict[str, Any]], n_draws: int) -> str:
-    slack_names = ("box12", "conv12", "conv6", "score6", "pair3", "pair1", "wald")
-    miss_names = ("wald_miss_over_nominal", "wald_without_noise_miss_over_nominal")
-    miss_headers = ["Wald miss / nominal", "same, noise ignored"]
-
-    def missed(row: dict[str, Any]) -> list[str]:
-        return [f"{row[name]:.2f}" for name in miss_names]
-
-    slack = markdown_table(
-        ["ε", "arms (rates)", *slack_names, *miss_headers],
-        [[*_label(row), *(row[name] for name in slack_names), *missed(row)] for row in main],
-    )
-    misses = markdown_table(["ε", "arms (rates)", *miss_headers], [[*_label(row), *missed(row)] for row in others])
-    return (
-        f"Bound minus observed gap, for {N_GROUPS} groups, {N_METRICS} metrics and a failure probability of {ALPHA} "
-        "in all, at typical counts (expected, rounded, no noise drawn).\n\n"
-        "box12, conv12: separate bounds on every rate, 12 events. conv6, score6: two events for each metric, for the "
-        "gap is the difference of one fixed pair. **pair3: what the certificate does, here with equal shares for the "
-        "metrics.** pair1: a single metric named beforehand. wald: the normal approximation at a third of the failure "
-        f"probability; it guarantees nothing, and its miss rate over the nominal one ({n_draws:,} draws) shows it.\n\n"
-        f"{slack}\nWhere the smaller cell has the higher rate:\n\n{misses}"
-    )
-
-
-def _label(row: dict[str, Any]) -> tuple[str, str]:
-    sizes, rates = ("/".join(f"{value:g}" for value in row[key]) for key in ("sizes", "rates"))
-    return f"{row['epsilon']:g}", f"{row['metric']} {sizes} ({rates})"

@@ -1,8 +1,8 @@
 """Certificates on populations whose true rates are known: the synthetic one, and records that play a population."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,29 +27,18 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """True rates of each kind by group."""
+    """True rates by group, of each kind: ``positive``, ``true_positive`` and ``false_positive``."""
 
-    positive: Floats
-    true_positive: Floats
-    false_positive: Floats
-
-    def rates(self, kind: str) -> Floats:
-        """Rates of one kind: ``positive``, ``true_positive`` or ``false_positive``."""
-        by_kind = {
-            "positive": self.positive,
-            "true_positive": self.true_positive,
-            "false_positive": self.false_positive,
-        }
-        return by_kind[kind]
+    rates: Mapping[str, Floats]
 
     def gaps(self) -> dict[str, float]:
         """True gap of every metric."""
-        return {metric: max(float(np.ptp(self.rates(kind))) for kind in RATES[metric]) for metric in METRICS}
+        return {metric: max(float(np.ptp(self.rates[kind])) for kind in RATES[metric]) for metric in METRICS}
 
     def violated(self, certificate: Certificate) -> list[str]:
         """Claims of a certificate that are false."""
         wrong = [name for name, gap in self.gaps().items() if certificate.gaps[name].tau < gap - _ROUNDING]
-        ratio = float(self.positive.min() / self.positive.max())
+        ratio = float(self.rates["positive"].min() / self.rates["positive"].max())
         claimed = certificate.gaps["demographic_parity"].ratio
         return [*wrong, "ratio"] if claimed is not None and claimed > ratio + _ROUNDING else wrong
 
@@ -97,7 +86,9 @@ class Setting:
 def _truth(n_groups: int, offset: float) -> Truth:
     population = synthetic_population(n_groups=n_groups)
     rates = population.rates(_weights(population.n_features), -offset)
-    return Truth(rates.selection, rates.true_positive, rates.false_positive)
+    return Truth(
+        {"positive": rates.selection, "true_positive": rates.true_positive, "false_positive": rates.false_positive}
+    )
 
 
 def _weights(n_features: int) -> Floats:
@@ -106,19 +97,41 @@ def _weights(n_features: int) -> Floats:
     return weights
 
 
-def synthetic_certificates(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
-    """Certificates for all metrics together, and how many of them claim something false."""
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """Certificates, how many of them claim something false, also claim by claim, and how far they lie above it."""
+
+    trials: int
+    violations: int
+    violations_by_claim: Mapping[str, int]
+    true_gaps: Mapping[str, float]
+    mean_tau: Mapping[str, float]
+
+    @classmethod
+    def of(cls, certificates: Sequence[Certificate], truth: Truth) -> "Checked":
+        """Certificates beside the truth."""
+        wrong = [truth.violated(certificate) for certificate in certificates]
+        return cls(
+            trials=len(certificates),
+            violations=sum(map(bool, wrong)),
+            violations_by_claim={claim: sum(claim in claims for claims in wrong) for claim in (*METRICS, "ratio")},
+            true_gaps=truth.gaps(),
+            mean_tau={name: float(np.mean([c.gaps[name].tau for c in certificates])) for name in METRICS},
+        )
+
+
+def synthetic_certificates(setting: Setting, rng: np.random.Generator) -> Checked:
+    """Certificates for all metrics together."""
     counts = (setting.counts(rng) for _ in range(setting.n_runs))
     certificates = [
         _certificate(c, rng, setting.epsilon, setting.population.group_names, setting.expected_sizes) for c in counts
     ]
-    return asdict(setting) | _summary(certificates, setting.truth())
+    return Checked.of(certificates, setting.truth())
 
 
-def synthetic_truths(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
+def synthetic_truths(setting: Setting, rng: np.random.Generator) -> int:
     """How often the truth is rejected: a certificate can be wrong only then, and for many groups this is cheaper."""
-    lost = sum(_truth_is_lost(setting, rng) for _ in range(setting.n_runs))
-    return asdict(setting) | {"trials": setting.n_runs, "violations": lost}
+    return sum(_truth_is_lost(setting, rng) for _ in range(setting.n_runs))
 
 
 def _truth_is_lost(setting: Setting, rng: np.random.Generator) -> bool:
@@ -127,7 +140,7 @@ def _truth_is_lost(setting: Setting, rng: np.random.Generator) -> bool:
     noisy = release_counts(counts, epsilon=setting.epsilon, rand_below=random_below(rng))
     epsilons = (setting.epsilon,) * setting.n_groups
     for kind, level in levels_of(METRICS, FAILURE_PROBABILITY).items():
-        rates = setting.truth().rates(kind)
+        rates = setting.truth().rates[kind]
         u, v = int(rates.argmax()), int(rates.argmin())
         arms, exact = arms_of(noisy, kind, epsilons), arms_of(counts, kind, epsilons)
         if small(epsilons, setting.expected_sizes, kind):
@@ -153,18 +166,37 @@ class FinitePopulation:
 
     def truth(self) -> Truth:
         """Rates over all records."""
-        rates = group_rates(np.array(self.cells))
-        return Truth(rates.positive, rates.true_positive, rates.false_positive)
+        return Truth(vars(group_rates(np.array(self.cells))))
 
 
-def finite_certificates(population: FinitePopulation, rng: np.random.Generator) -> dict[str, Any]:
-    """Certificates from samples of these records, and how many of them claim something false."""
+def adult_population(*, n_runs: int) -> FinitePopulation:
+    """Adult records that a model never saw, with its decisions."""
+    # On use: other studies train nothing.
+    from fairdp.classifier import FairDPClassifier
+    from fairdp.data.catalog import load_dataset
+
+    data = load_dataset("adult")
+    model = FairDPClassifier(method="fairdp", epsilon=1.0, random_state=0)
+    model.fit(data.train.X, data.train.y, sensitive_features=data.train.groups)
+    decisions = np.asarray(model.predict(data.test.X)).astype(np.int64)
+    counts = decision_counts(data.test.y, decisions, data.test.groups, data.test.n_groups)
+    return FinitePopulation(
+        cells=tuple(tuple(tuple(row) for row in group) for group in counts.tolist()),
+        group_names=data.test.group_names,
+        n_samples=3_000,
+        epsilon=1.0,
+        n_runs=n_runs,
+    )
+
+
+def finite_certificates(population: FinitePopulation, rng: np.random.Generator) -> Checked:
+    """Certificates from samples of these records."""
     cells = np.array(population.cells)
     shares = cells / cells.sum()
     expected = tuple(float(share) for share in population.n_samples * shares.sum((1, 2)))
     draws = rng.multinomial(population.n_samples, shares.ravel(), size=population.n_runs).reshape(-1, *cells.shape)
     certificates = [_certificate(c, rng, population.epsilon, population.group_names, expected) for c in draws]
-    return _summary(certificates, population.truth())
+    return Checked.of(certificates, population.truth())
 
 
 def _certificate(
@@ -172,14 +204,3 @@ def _certificate(
 ) -> Certificate:
     noisy = release_counts(counts, epsilon=epsilon, rand_below=random_below(rng))
     return certify(noisy, epsilon=epsilon, confidence=CONFIDENCE, group_names=names, expected_sizes=expected)
-
-
-def _summary(certificates: list[Certificate], truth: Truth) -> dict[str, Any]:
-    wrong = [truth.violated(certificate) for certificate in certificates]
-    return {
-        "trials": len(certificates),
-        "violations": sum(map(bool, wrong)),
-        "violations_by_claim": {claim: sum(claim in claims for claims in wrong) for claim in (*METRICS, "ratio")},
-        "true_gaps": truth.gaps(),
-        "mean_tau": {name: float(np.mean([c.gaps[name].tau for c in certificates])) for name in METRICS},
-    }

@@ -1,11 +1,11 @@
 """Where a step's noise goes: groups weighted by their size or equally, sampled alike or equally often."""
 
-from typing import Any
+from itertools import product
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.config.training import TrainConfig
-from fairdp.experiments.studies.results import Findings, Run, markdown_table
+from fairdp.experiments.studies.results import Findings, Run, table
 from fairdp.methods.dp_is_sgd import dp_is_sgd
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.methods.fairdp import fairdp
@@ -31,27 +31,26 @@ ALLOCATIONS = {
 
 def noise_study(run: Run) -> Findings:
     """Standard deviation of the noise on the gradient, over the clip norm, at one budget."""
-    rates = RATES[1:2] if run.quick else RATES
-    rows = [{"groups": name, "sample_rate": q, **_noise(sizes, q)} for q in rates for name, sizes in GROUPS.items()]
-    headers = ("groups", "q", *ALLOCATIONS)
-    lines = [(row["groups"], f"{row['sample_rate']:g}", *(f"{row[name]:.5f}" for name in ALLOCATIONS)) for row in rows]
+    rows, lines = [], []
+    for sample_rate, (name, sizes) in product(RATES[1:2] if run.quick else RATES, GROUPS.items()):
+        noise = noise_of(sizes, sample_rate)
+        rows.append({"groups": name, "sample_rate": sample_rate, "sizes": list(sizes), **noise})
+        shown = {allocation: f"{std:.5f}" for allocation, std in noise.items()}
+        lines.append({"groups": name, "q": f"{sample_rate:g}", **shown})
     text = (
         f"ε = {BUDGET.epsilon:g}, δ = {BUDGET.delta:g}, {N_STEPS} steps. Pooled: every record weighs alike (`dpsgd`, "
         "`fairdp_parity`). Balanced: every group weighs alike (`fairdp`), with either `noise_allocation`. "
-        "Sampled equally often: a rate for every group (`dp_is_sgd`).\n\n" + markdown_table(headers, lines)
+        f"Sampled equally often: a rate for every group (`dp_is_sgd`).\n\n{table(lines)}"
     )
     return Findings({"epsilon": BUDGET.epsilon, "n_steps": N_STEPS, "rows": rows}, text)
 
 
-def _noise(sizes: tuple[int, ...], sample_rate: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"sizes": list(sizes)}
+def noise_of(sizes: tuple[int, ...], sample_rate: float) -> dict[str, float]:
+    """The standard deviation by allocation."""
+    found = {}
     for name, (recipe, allocation) in ALLOCATIONS.items():
         config = TrainConfig(
-            sample_rate=sample_rate,
-            n_steps=N_STEPS,
-            clip_norm=1.0,
-            learning_rates=(1.0,),
-            noise_allocation=allocation,
+            sample_rate=sample_rate, n_steps=N_STEPS, clip_norm=1.0, learning_rates=(1.0,), noise_allocation=allocation
         )
         plan = make_plan(recipe(config, tuple(float(size) for size in sizes)), BUDGET, n_steps=N_STEPS)
         found[name] = plan.noise_std

@@ -1,10 +1,11 @@
 """The paper's data sets, its table of M, the imbalance of groups, and ablations that it does not have."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 
-from fairdp.experiments.studies.paper_tradeoffs import COLUMNS
 from fairdp.experiments.studies.protocol import (
+    COLUMNS,
     EPSILONS,
     UTILITIES,
     Setting,
@@ -15,7 +16,7 @@ from fairdp.experiments.studies.protocol import (
     tidy,
     train,
 )
-from fairdp.experiments.studies.results import Findings, Run, markdown_table, mean_text
+from fairdp.experiments.studies.results import Findings, Run, plain, table
 from fairdp.experiments.sweeps.populations import Population, load
 
 # Records, features and positives as printed.
@@ -56,7 +57,7 @@ RATIOS = {
 }
 RATIO_BUDGETS = (0.5, 1.0, 2.0)
 MEMBERS = (1, 2, 5, 10, 20)
-SCHEDULES: dict[str, tuple[tuple[str, Any], ...]] = {
+SCHEDULES: Mapping[str, tuple[tuple[str, object], ...]] = {
     "Adam, .007 then .005 (the paper)": (),
     "SGD, constant": (("optimizer", "sgd"), ("learning_rate", 0.5)),
     "SGD, Theorem 4": (("optimizer", "sgd"), ("schedule", "inverse_sqrt"), ("learning_rate", 10.0)),
@@ -65,104 +66,81 @@ SCHEDULES: dict[str, tuple[tuple[str, Any], ...]] = {
 
 def dataset_study(run: Run) -> Findings:
     """The paper's table of data sets."""
-    rows: list[dict[str, Any]] = []
+    rows, lines = [], []
     for dataset in datasets_of(run):
-        parts = load(Population(dataset=dataset))
+        parts, printed = load(Population(dataset=dataset)), PRINTED_SIZES.get(dataset)
         sizes = parts.train.group_sizes + parts.test.group_sizes
-        n_positive = int(parts.train.y.sum() + parts.test.y.sum())
-        shape = " × ".join(str(n) for n in reversed(parts.train.X.shape[1:]))
-        rows.append(
-            {
-                "dataset": dataset,
-                "records": int(sizes.sum()),
-                "features": shape,
-                "positive": n_positive,
-                "groups": {name: int(n) for name, n in zip(parts.train.group_names, sizes, strict=True)},
-                "test": parts.test.n_samples,
-                "printed": PRINTED_SIZES.get(dataset),
-            }
-        )
-    lines = [
-        (
-            row["dataset"],
-            *(
-                f"{row[name]}" + (f" ({row['printed'][i]})" if row["printed"] else "")
-                for i, name in enumerate(("records", "features", "positive"))
-            ),
-            ", ".join(f"{name} {n}" for name, n in row["groups"].items()),
-            str(row["test"]),
-        )
-        for row in rows
-    ]
-    headers = ("data", "records", "features", "positive", "groups", "of these for testing")
-    return Findings({"rows": rows}, "In brackets what the paper prints.\n\n" + markdown_table(headers, lines))
+        found = {
+            "records": int(sizes.sum()),
+            "features": " × ".join(str(n) for n in reversed(parts.train.X.shape[1:])),
+            "positive": int(parts.train.y.sum() + parts.test.y.sum()),
+        }
+        groups = {name: int(n) for name, n in zip(parts.train.group_names, sizes, strict=True)}
+        n_test = parts.test.n_samples
+        rows.append({"dataset": dataset, **found, "groups": groups, "test": n_test, "printed": printed})
+        named = ", ".join(f"{name} {n}" for name, n in groups.items())
+        told = {"groups": named, "of these for testing": n_test}
+        lines.append({"data": dataset, **beside_printed(found, printed), **told})
+    return Findings({"rows": rows}, "In brackets what the paper prints.\n\n" + table(lines))
+
+
+def beside_printed(found: Mapping[str, object], printed: Sequence[object] | None) -> dict[str, str]:
+    """What was found, with what the paper prints in brackets."""
+    if printed is None:
+        return {name: f"{value}" for name, value in found.items()}
+    return {name: f"{value} ({digits})" for (name, value), digits in zip(found.items(), printed, strict=True)}
 
 
 def bound_study(run: Run) -> Findings:
     """The paper's table of M at ε = 1, beside its printed rows and DP-SGD at the same positive rate."""
-    own = [
-        Setting(dataset=dataset, method="fairdp", epsilon=1.0, changes=(("weight_bound", bound),))
-        for dataset in datasets_of(run)
-        for bound in BOUNDS
-    ]
-    plain = [Setting(dataset=dataset, method="dpsgd", epsilon=1.0) for dataset in datasets_of(run)]
-    runs = train([*own, *plain], run)
-    rows = summary({setting: runs[setting] for setting in own})
-    beside = controls(runs, at="fairdp")
-    lines = []
-    for row, control in zip(rows, beside, strict=True):
-        printed = PRINTED_M.get((row["dataset"], row["weight_bound"]))
-        row["printed"] = printed
-        mean = row["mean"]
-        shown = [mean_text(row, name) + (f" ({printed[i]:g})" if printed else "") for i, name in enumerate(M_COLUMNS)]
-        moved = f"{control['mean']['demographic_parity_difference']:.3f} ({control['mean']['accuracy']:.3f})"
-        lines.append((row["dataset"], f"{row['weight_bound']:g}", *shown, f"{mean['positive_rate']:.3f}", moved))
-    headers = ("data", "M", *M_COLUMNS.values(), "positive rate", "DP-SGD at this rate: gap (accuracy)")
+    own = _fairdp(datasets_of(run), "weight_bound", BOUNDS)
+    plain_sgd = [Setting(dataset=dataset, method="dpsgd", epsilon=1.0) for dataset in datasets_of(run)]
+    runs = train([*own, *plain_sgd], run)
+    rows, beside, lines = [], controls(runs, at="fairdp"), []
+    for setting, row, control in zip(own, summary({each: runs[each] for each in own}), beside, strict=True):
+        bound = float(str(dict(setting.changes)["weight_bound"]))
+        printed = PRINTED_M.get((setting.dataset, bound))
+        rows.append({**row.to_json(), "printed": printed})
+        shown = beside_printed(row.texts(M_COLUMNS), printed and [f"{digits:g}" for digits in printed])
+        gap, accuracy = (control.mean[name] for name in ("demographic_parity_difference", "accuracy"))
+        rates = {
+            "positive rate": f"{row.mean['positive_rate']:.3f}",
+            "DP-SGD at this rate: gap (accuracy)": f"{gap:.3f} ({accuracy:.3f})",
+        }
+        lines.append({"data": setting.dataset, "M": f"{bound:g}", **shown, **rates})
     text = (
         "FairDP at ε = 1; mean ± standard error over seeds, in brackets what the paper prints. Its column “EOdd” is "
         "below its EOpp, which the larger of two gaps cannot be; we compare the gap of false positive rates.\n\n"
-        + markdown_table(headers, lines)
+        + table(lines)
     )
-    return Findings({"rows": rows, "controls": beside}, text, runs=tidy(runs, run))
+    return Findings({"rows": rows, "controls": plain(beside)}, text, runs=tidy(runs, run))
 
 
 def imbalance_study(run: Run) -> Findings:
     """The largest group cut to ρ times the smallest, at three budgets."""
     from fairdp.experiments.drawing import imbalance_figure
 
-    budgets = RATIO_BUDGETS[1:] if run.quick else RATIO_BUDGETS
     own = [
         Setting(dataset=dataset, method="fairdp", epsilon=epsilon, ratio=ratio)
         for dataset in datasets_of(run)
         for ratio in RATIOS[dataset]
-        for epsilon in budgets
+        for epsilon in (RATIO_BUDGETS[1:] if run.quick else RATIO_BUDGETS)
     ]
-    runs = train(own, run)
-    rows = summary(runs)
-    drawings = {f"-{utility}": imbalance_figure(rows, utility=utility) for utility in UTILITIES}
-    return Findings({"rows": rows}, _table(rows, {"ratio": "ρ"}), runs=tidy(runs, run), drawings=drawings)
+    found, rows = _ablation(own, run, {"ratio": "ρ"})
+    return replace(found, drawings={f"-{utility}": imbalance_figure(rows, utility=utility) for utility in UTILITIES})
 
 
 def member_study(run: Run) -> Findings:
     """The number of heads N of the ensemble, at ε = 1."""
-    numbers = MEMBERS[::3] if run.quick else MEMBERS
-    own = [
-        Setting(dataset=dataset, method="fairdp", epsilon=1.0, changes=(("n_members", n),))
-        for dataset in tables_of(run)
-        for n in numbers
-    ]
-    return _ablation(own, run, {"n_members": "heads"})
+    own = _fairdp(tables_of(run), "n_members", MEMBERS[::3] if run.quick else MEMBERS)
+    return _ablation(own, run, {"n_members": "heads"})[0]
 
 
 def allocation_study(run: Run) -> Findings:
     """Noise for every group, as in the paper, or once on their average."""
-    own = [
-        Setting(dataset=dataset, method="fairdp", epsilon=epsilon, changes=(("noise_allocation", kind),))
-        for dataset in tables_of(run)
-        for epsilon in (EPSILONS[1:2] if run.quick else EPSILONS)
-        for kind in ("per_group", "average")
-    ]
-    return _ablation(own, run, {"noise_allocation": "noise"})
+    budgets = EPSILONS[1:2] if run.quick else EPSILONS
+    own = _fairdp(tables_of(run), "noise_allocation", ("per_group", "average"), budgets)
+    return _ablation(own, run, {"noise_allocation": "noise"})[0]
 
 
 def schedule_study(run: Run) -> Findings:
@@ -173,27 +151,33 @@ def schedule_study(run: Run) -> Findings:
         for epsilon in (EPSILONS[1:2] if run.quick else (0.5, 1.0, 2.0))
         for name, changes in SCHEDULES.items()
     }
-    runs = train(own, run)
-    rows = [{**row, "schedule": name} for row, name in zip(summary(runs), own.values(), strict=True)]
-    return Findings({"rows": rows}, _table(rows, {"schedule": "steps"}), runs=tidy(runs, run))
+    return _ablation(list(own), run, {"schedule": "steps"}, list(own.values()))[0]
 
 
-def _ablation(settings: Sequence[Setting], run: Run, changed: dict[str, str]) -> Findings:
+def _fairdp(
+    datasets: Iterable[str], parameter: str, values: Iterable[object], budgets: Iterable[float] = (1.0,)
+) -> list[Setting]:
+    """FairDP with each value of a parameter."""
+    return [
+        Setting(dataset=dataset, method="fairdp", epsilon=epsilon, changes=((parameter, value),))
+        for dataset, epsilon, value in product(datasets, budgets, values)
+    ]
+
+
+def _ablation(
+    settings: Sequence[Setting], run: Run, changed: Mapping[str, str], names: Sequence[str] = ()
+) -> tuple[Findings, list[dict[str, object]]]:
+    """A row for each setting; ``changed`` is what differs and its title, ``names`` what it is if no parameter says."""
+    ((key, title),) = changed.items()
     runs = train(settings, run)
     rows = summary(runs)
-    return Findings({"rows": rows}, _table(rows, changed), runs=tidy(runs, run))
-
-
-def _table(rows: Sequence[dict[str, Any]], changed: dict[str, str]) -> str:
+    if names:
+        rows = [replace(row, named={**row.named, key: name}) for row, name in zip(rows, names, strict=True)]
     lines = [
-        (
-            row["dataset"],
-            *(str(row[name]) for name in changed),
-            f"{row['epsilon']:g}",
-            *(mean_text(row, name) for name in COLUMNS),
-            str(row["n_runs"]),
-        )
+        {"data": row.named["dataset"], title: str(row.named[key]), "ε": f"{row.named['epsilon']:g}"}
+        | row.texts(COLUMNS)
+        | {"seeds": row.named["n_runs"]}
         for row in rows
     ]
-    headers = ("data", *changed.values(), "ε", *COLUMNS.values(), "seeds")
-    return "FairDP; mean ± standard error over seeds.\n\n" + markdown_table(headers, lines)
+    text = "FairDP; mean ± standard error over seeds.\n\n" + table(lines)
+    return Findings({"rows": plain(rows)}, text, runs=tidy(runs, run)), plain(rows)

@@ -1,11 +1,10 @@
 """The paper's experiments as trainings: data sets, methods, budgets and seeds that its tables and figures share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fairdp.experiments.studies.results import Run
-from fairdp.experiments.sweeps.fits import GAPS, Fit, mean_and_error, moved_to
+from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained
 from fairdp.experiments.sweeps.populations import Population
 from fairdp.methods import METHODS
 
@@ -17,11 +16,21 @@ EPSILONS, DELTA = (0.5, 1.0, 1.5, 2.0), 1e-5
 N_SEEDS = {"adult": 5, "credit": 5, "utkface": 3}
 UTILITIES = ("auc", "accuracy")
 SHOWN = (*UTILITIES, "positive_rate", "demographic_parity_ratio", *GAPS, "false_positive_rate_difference")
+# What tables show, with titles.
+COLUMNS = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "positive_rate": "positive rate",
+    "demographic_parity_ratio": "ratio",
+    "demographic_parity_difference": "parity gap",
+    "equal_opportunity_difference": "EOpp gap",
+    "equalized_odds_difference": "EOdds gap",
+}
 # The paper trains on all training records: its certificate has none held out.
-NOTHING_HELD_OUT: dict[str, Any] = {"certify_fraction": 0.0}
+NOTHING_HELD_OUT: Mapping[str, float] = {"certify_fraction": 0.0}
 # A quick run shows that a study works, on a population that is built in.
 QUICK_METHODS = ("clean", "dpsgd", "dpsgd_f", "dp_is_sgd", "fairdp")
-QUICK_SETTINGS: dict[str, Any] = {"n_steps": 60, "sample_rate": 0.1}
+QUICK_SETTINGS: Mapping[str, float] = {"n_steps": 60, "sample_rate": 0.1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +44,11 @@ class Setting:
     dataset: str
     method: str
     epsilon: float | None
-    changes: tuple[tuple[str, Any], ...] = ()
+    changes: tuple[tuple[str, object], ...] = ()
     ratio: float | None = None
     shifts: tuple[float, ...] = ()
 
-    def fit(self, seed: int, settings: dict[str, Any]) -> Fit:
+    def fit(self, seed: int, settings: Mapping[str, float]) -> Fit:
         """The training with one seed."""
         budget = {} if self.epsilon is None else {"epsilon": self.epsilon}
         split = None if self.ratio is None else seed
@@ -47,28 +56,27 @@ class Setting:
             population=Population(dataset=self.dataset, ratio=self.ratio, split=split),
             method=self.method,
             seed=seed,
-            settings=tuple((settings | budget | dict(self.changes)).items()),
+            settings=tuple({**settings, **budget, **dict(self.changes)}.items()),
             is_control=self.method == "dpsgd",
             shifts=self.shifts,
         )
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """What tells it apart, for tables."""
         ratio = {} if self.ratio is None else {"ratio": self.ratio}
         return {"dataset": self.dataset, "method": self.method, "epsilon": self.epsilon, **dict(self.changes), **ratio}
 
 
-Runs = dict[Setting, list[dict[str, Any]]]
+Runs = dict[Setting, list[Trained]]
 
 
 def settings_of(run: Run, methods: Sequence[str] = ALL_METHODS) -> list[Setting]:
     """Every method on every data set at every budget."""
-    if run.quick:
-        methods = [method for method in methods if method in QUICK_METHODS]
     return [
         Setting(dataset=dataset, method=method, epsilon=epsilon)
         for dataset in datasets_of(run)
         for method in methods
+        if method in QUICK_METHODS or not run.quick
         for epsilon in budgets_of(run, method)
     ]
 
@@ -92,7 +100,7 @@ def budgets_of(run: Run, method: str) -> tuple[float | None, ...]:
 
 def train(settings: Iterable[Setting], run: Run) -> Runs:
     """Figures of each setting, one entry per seed; trainings that studies share are done once."""
-    chosen = NOTHING_HELD_OUT | (QUICK_SETTINGS if run.quick else {})
+    chosen = {**NOTHING_HELD_OUT, **(QUICK_SETTINGS if run.quick else {})}
     asked = {own: [own.fit(seed, chosen) for seed in _seeds(own, run)] for own in settings}
     found = dict(zip(fits := [fit for own in asked.values() for fit in own], run.trained(fits), strict=True))
     return {own: [found[fit] for fit in its] for own, its in asked.items()}
@@ -102,36 +110,33 @@ def _seeds(setting: Setting, run: Run) -> range:
     return range(run.seed, run.seed + (2 if run.quick else N_SEEDS[setting.dataset]))
 
 
-def summary(runs: Runs) -> list[dict[str, Any]]:
+def summary(runs: Runs) -> list[Row]:
     """A row for each setting: mean and standard error over seeds."""
     return [
-        {**own.named(), "delta": DELTA, "n_runs": len(found), **mean_and_error(found)} for own, found in runs.items()
+        Row.of({**own.named(), "delta": DELTA, "n_runs": len(found)}, [it.numbers for it in found])
+        for own, found in runs.items()
     ]
 
 
-def tidy(runs: Runs, run: Run, names: Sequence[str] = SHOWN) -> list[dict[str, Any]]:
-    """A row for each training, with the numbers that the study shows."""
+def tidy(runs: Runs, run: Run) -> list[dict[str, object]]:
+    """A row for each training, with the numbers that studies show."""
     return [
-        {**own.named(), "seed": seed, **{name: found[name] for name in names if name in found}}
+        {**own.named(), "seed": seed, **{name: found[name] for name in SHOWN if name in found.numbers}}
         for own, its in runs.items()
         for seed, found in zip(_seeds(own, run), its, strict=True)
     ]
 
 
-def controls(runs: Runs, *, at: str) -> list[dict[str, Any]]:
+def controls(runs: Runs, *, at: str) -> list[Row]:
     """DP-SGD with its threshold moved to the positive rate of another method, seed by seed; rows as of `summary`."""
-    rows = []
-    for own, found in runs.items():
-        if own.method != at or own.epsilon is None:
-            continue
-        moved = matched(own, runs)
-        named = {**own.named(), "method": "dpsgd", "at": at, "delta": DELTA, "n_runs": len(found)}
-        rows.append({**named, **mean_and_error(moved)})
-    return rows
+    return [
+        Row.of({**own.named(), "method": "dpsgd", "at": at, "delta": DELTA, "n_runs": len(found)}, matched(own, runs))
+        for own, found in runs.items()
+        if own.method == at and own.epsilon is not None
+    ]
 
 
 def matched(setting: Setting, runs: Runs) -> list[dict[str, float]]:
     """DP-SGD at the same budget and seed, moved to the positive rate of each run of a setting."""
     plain = runs[replace(setting, method="dpsgd", changes=(), shifts=())]
-    pairs = zip(runs[setting], plain, strict=True)
-    return [moved_to(dpsgd, own["positive_rate"]) for own, dpsgd in pairs]
+    return [dpsgd.at_rate(own["positive_rate"]) for own, dpsgd in zip(runs[setting], plain, strict=True)]

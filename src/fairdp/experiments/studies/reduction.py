@@ -1,8 +1,8 @@
 """The yardstick without privacy: fairlearn's reduction to a sequence of weighted problems, on the same records."""
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -34,6 +34,10 @@ class Reduction:
     bound: float
     features: str
 
+    def named(self) -> dict[str, object]:
+        """What tells it apart."""
+        return {**asdict(self), "population": str(self.population), "split": self.population.split}
+
 
 def reduce(task: Reduction, rng: np.random.Generator) -> dict[str, float]:
     """Expected accuracy, gap and positive rate of the randomised classifier on the test records."""
@@ -54,7 +58,7 @@ def reduce(task: Reduction, rng: np.random.Generator) -> dict[str, float]:
     }
 
 
-def accuracy_at(frontier: list[dict[str, Any]], gap: float) -> float:
+def accuracy_at(frontier: Iterable[Mapping[str, float]], gap: float) -> float:
     """Accuracy of the reduction at a gap, between its runs; outside of them that of the nearest."""
     best = sorted((own["gap"], own["accuracy"]) for own in frontier)
     gaps, accuracies = np.array(best).T

@@ -2,23 +2,23 @@
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from fairdp._files import json_bytes, write_file
-from fairdp._format import with_error
-from fairdp.experiments.sweeps.fits import Fit
+from fairdp.experiments.sweeps.fits import Fit, Row, Trained
 from fairdp.experiments.sweeps.parallel import Result, Task, Workers, run_tasks
 from fairdp.experiments.sweeps.store import Store
 from fairdp.experiments.sweeps.training import train_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +48,10 @@ class Run:
     store: Store | None = None
     datasets: tuple[str, ...] = ()
 
-    def trained(self, fits: Sequence[Fit]) -> list[dict[str, Any]]:
-        """Figures of every training, in order; those that are kept from before are not done again."""
+    def trained(self, fits: Sequence[Fit]) -> list[Trained]:
+        """What every training reached, in order; those that are kept from before are not done again."""
         found = train_all(fits, store=self.store, workers=Workers(number=self.workers), say=self.say)
-        return [found[fit]["figures"] for fit in fits]
+        return [found[fit] for fit in fits]
 
     def done(
         self, function: Callable[[Task, np.random.Generator], Result], tasks: Sequence[Task], *, what: str
@@ -77,9 +77,9 @@ class Findings:
         Pictures, by the end of their file names.
     """
 
-    figures: Mapping[str, Any]
+    figures: Mapping[str, object]
     text: str
-    runs: Sequence[Mapping[str, Any]] = ()
+    runs: Sequence[Mapping[str, object]] = ()
     drawings: Mapping[str, "Figure"] = field(default_factory=dict)
 
 
@@ -89,17 +89,17 @@ def command_of(name: str, run: Run) -> str:
     return f"fairdp reproduce {name}{' --quick' if run.quick else ''}{chosen} --seed {run.seed}"
 
 
-def record_of(name: str, shows: str, run: Run, findings: Findings, *, version: str) -> dict[str, Any]:
+def record_of(name: str, shows: str, run: Run, findings: Findings, *, version: str) -> dict[str, object]:
     """The figures with where they come from."""
     origin = {"command": command_of(name, run), "version": version, "seed": run.seed, "quick": run.quick}
     return {"study": name, "shows": shows, **origin, **findings.figures}
 
 
-def write_results(record: Mapping[str, Any], findings: Findings, folder: Path) -> list[Path]:
+def write_results(record: Mapping[str, object], findings: Findings, folder: Path) -> list[Path]:
     """Write ``NAME.json`` and ``NAME.md``, with ``NAME.csv`` and pictures where there are any; their paths."""
     made = f"Made by `{record['command']}` with fairdp {record['version']}, seed {record['seed']}."
     rough = " A quick run: too few draws for conclusions." if record["quick"] else ""
-    name = record["study"]
+    name = str(record["study"])
     pictures = "".join(f"![{name}{end}]({name}{end}.svg)\n\n" for end in findings.drawings)
     text = f"# {name}\n\n{record['shows']}\n\n{made}{rough}\n\n{pictures}{findings.text}"
     contents = {f"{name}.json": json_bytes(record), f"{name}.md": text.encode()}
@@ -119,7 +119,7 @@ def _write_drawings(findings: Findings, folder: Path, name: str) -> list[Path]:
     return [path for end, figure in findings.drawings.items() for path in save_figure(figure, folder, name + end)]
 
 
-def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
     """Flat rows as CSV, numbers to six digits; a row may lack what others have."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     stream = io.StringIO()
@@ -130,18 +130,30 @@ def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return stream.getvalue().encode()
 
 
-def mean_text(row: Mapping[str, Any], name: str, *, digits: int = 3) -> str:
-    """A mean of a row with its standard error; a dash where the row has none."""
-    return with_error(row["mean"].get(name, math.nan), row["standard_error"].get(name), digits=digits)
+def table(lines: Sequence[Mapping[str, object]]) -> str:
+    """A table in Markdown from lines by title; numbers with a decimal point are cut to what can be read.
 
-
-def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown; numbers with a decimal point are cut to what can be read."""
-    lines = [headers, ["---"] * len(headers), *([_cell(value) for value in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    >>> print(table([{"data": "adult", "gap": 0.12345}]), end="")
+    | data | gap |
+    | --- | --- |
+    | adult | 0.1235 |
+    """
+    titles = list(lines[0])
+    rows = [titles, ["---"] * len(titles), *([_cell(line[title]) for title in titles] for line in lines)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _cell(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.2g}" if abs(value) < 0.001 else f"{value:.4f}"
+
+
+def plain(rows: Iterable[Row]) -> list[dict[str, object]]:
+    """Rows for the JSON file."""
+    return [row.to_json() for row in rows]
+
+
+def batched(values: Sequence[Value], size: int) -> list[Sequence[Value]]:
+    """The values in parts of one size, such as the seeds of a setting."""
+    return [values[start : start + size] for start in range(0, len(values), size)]

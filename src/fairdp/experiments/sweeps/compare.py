@@ -1,24 +1,28 @@
 """A comparison from beginning to end: train what is missing, sum it up, draw it, and write it all down."""
 
 import io
-from collections.abc import Callable, Sequence
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from fairdp._files import json_bytes, write_file
 from fairdp.experiments.drawing import save_figure, tradeoff_figure
-from fairdp.experiments.sweeps.comparison import Comparison, control_rows, privacy_cost, summary_rows, tidy_rows
+from fairdp.experiments.sweeps.comparison import Comparison, PrivacyCost, control_rows, summary_rows, tidy_rows
+from fairdp.experiments.sweeps.fits import Fit, Row, Trained
 from fairdp.experiments.sweeps.parallel import Say, Workers
-from fairdp.experiments.sweeps.populations import load
-from fairdp.experiments.sweeps.provenance import provenance
-from fairdp.experiments.sweeps.store import Store
+from fairdp.experiments.sweeps.populations import Population, digest_of, load
+from fairdp.experiments.sweeps.store import Store, code_digest
 from fairdp.experiments.sweeps.training import train_all
 from fairdp.metrics.rates import collapse_warning
 from fairdp.report.comparison import PROVENANCE, SUMMARY
 
+PACKAGES = ("fairdp", "torch", "numpy", "scipy", "scikit-learn", "dp-accounting", "joblib")
 # Methods whose positive rate DP-SGD is moved to, as a control.
 CONTROLLED = ("fairdp", "fairdp_parity")
 
@@ -43,51 +47,63 @@ class CompareTask:
     watch: Callable[[int, int], None]
 
 
-def run_compare(task: CompareTask) -> dict[str, Any]:
+def run_compare(task: CompareTask) -> dict[str, object]:
     """Carry it out; finished trainings are kept one by one, so that the same task continues where it was stopped."""
-    fits = task.comparison.fits()
-    store = Store(task.folder / "runs")
-    found = train_all(fits, store=store, workers=task.workers, say=task.say, watch=task.watch)
-    delta = task.comparison.delta
-    report: dict[str, Any] = {
+    comparison, store = task.comparison, Store(task.folder / "runs")
+    found = train_all(comparison.fits(), store=store, workers=task.workers, say=task.say, watch=task.watch)
+    rows, delta = summary_rows(found), comparison.delta
+    costs = [PrivacyCost.of(str(own), store.spent_on(own), delta=delta) for own in comparison.populations]
+    notes = [note for own in comparison.populations for note in load(own).notes]
+    report: dict[str, object] = {
         "delta": delta,
         "n_runs": len(found),
-        "rows": summary_rows(found),
-        "controls": [row for at in CONTROLLED for row in control_rows(found, at=at)],
-        "privacy": privacy_cost({str(own): store.spent_on(own) for own in task.comparison.populations}, delta=delta),
+        "rows": [row.to_json() for row in rows],
+        "controls": [row.to_json() for at in CONTROLLED for row in control_rows(found, at=at)],
+        "privacy": [cost.to_json() for cost in costs],
+        "warnings": [*notes, *(note for row in rows for note in _collapse(row))],
     }
-    notes = [note for own in task.comparison.populations for note in load(own).notes]
-    report["warnings"] = [*notes, *(note for row in report["rows"] for note in _collapse(row))]
-    seconds = sum(record["seconds"] for record in found.values())
-    origin = provenance(task.command, task.comparison.populations, seconds=seconds)
-    files = _write(report, tidy_rows(found), origin, task.folder)
-    return {**report, "out": str(task.folder), "files": files}
-
-
-def _collapse(row: dict[str, Any]) -> list[str]:
-    """What to tell of a method that gives nearly everybody the same decision."""
-    warning = collapse_warning(row["mean"]["positive_rate"])
-    budget = "" if row["epsilon"] is None else f" at ε = {row['epsilon']:g}"
-    return [f"{row['dataset']}, {row['method']}{budget}: {warning}"] if warning else []
-
-
-def _write(report: dict[str, Any], rows: Sequence[dict[str, Any]], origin: dict[str, Any], folder: Path) -> list[str]:
-    frame = pd.DataFrame(rows)
+    seconds = sum(own.seconds for own in found.values())
+    frame = pd.DataFrame(tidy_rows(found))
     parquet = io.BytesIO()
     frame.to_parquet(parquet, index=False)
     contents = {
         "results.parquet": parquet.getvalue(),
         "results.csv": frame.to_csv(index=False, lineterminator="\n").encode(),
         SUMMARY: json_bytes(report),
-        PROVENANCE: json_bytes(origin),
+        PROVENANCE: json_bytes(provenance(task.command, comparison.populations, seconds=seconds)),
     }
     for name, content in contents.items():
-        write_file(folder / name, content)
-    drawn = []
+        write_file(task.folder / name, content)
+    drawn = _draw(found, task.folder)
+    return {**report, "out": str(task.folder), "files": [*contents, *(path.name for path in drawn)]}
+
+
+def _collapse(row: Row) -> list[str]:
+    """What to tell of a method that gives nearly everybody the same decision."""
+    warning = collapse_warning(row.mean["positive_rate"])
+    budget = "" if row.named["epsilon"] is None else f" at ε = {row.named['epsilon']:g}"
+    return [f"{row.named['dataset']}, {row.named['method']}{budget}: {warning}"] if warning else []
+
+
+def _draw(found: Mapping[Fit, Trained], folder: Path) -> list[Path]:
     # In a picture one control is a yardstick, and two are a crowd.
-    first = next((at for at in CONTROLLED if any(row["at"] == at for row in report["controls"])), None)
-    controls = [row for row in report["controls"] if row["at"] == first]
+    controls = next((rows for at in CONTROLLED if (rows := control_rows(found, at=at))), [])
+    drawn, beside = [row.to_json() for row in summary_rows(found)], [row.to_json() for row in controls]
+    paths = []
     for utility in ("accuracy", "auc"):
-        figure = tradeoff_figure(report["rows"], utility=utility, controls=controls)
-        drawn += save_figure(figure, folder, f"tradeoff-{utility}")
-    return [*contents, *(path.name for path in drawn)]
+        figure = tradeoff_figure(drawn, utility=utility, controls=beside)
+        paths += save_figure(figure, folder, f"tradeoff-{utility}")
+    return paths
+
+
+def provenance(command: str, populations: Iterable[Population], *, seconds: float) -> dict[str, object]:
+    """What somebody needs to make the same results again, and on what they were made; ``seconds`` of all trainings."""
+    return {
+        "command": command,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+        "code_sha256": code_digest(),
+        "records_sha256": {str(own): digest_of(own) for own in populations},
+        "hardware": {"system": platform.platform(), "machine": platform.machine(), "processors": os.cpu_count()},
+        "training_seconds": round(seconds, 1),
+    }

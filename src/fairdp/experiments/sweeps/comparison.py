@@ -1,16 +1,17 @@
 """Methods beside each other: data sets × methods × budgets × seeds × any parameters, and what they reach."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Any
 
+from fairdp import _checks
+from fairdp._checks import DataError
 from fairdp._format import rounded_up
 from fairdp.classifier import FairDPClassifier
-from fairdp.experiments.sweeps.fits import Fit, mean_and_error, moved_to
+from fairdp.experiments.sweeps.fits import Fit, Row, Trained
 from fairdp.experiments.sweeps.populations import Population, load
-from fairdp.experiments.sweeps.training import Record
 from fairdp.methods import METHODS
 from fairdp.run.settings import RunSettings
 
@@ -47,13 +48,10 @@ class Comparison:
 
     def __post_init__(self) -> None:
         for name in self.methods:
-            if name not in METHODS:
-                raise ValueError(f"unknown method {name!r}; known are {', '.join(METHODS)}.")
-        known = FairDPClassifier().get_params()
+            _checks.one_of(METHODS, methods=name)
+        free = set(FairDPClassifier().get_params()) - {"method", "epsilon", "delta", "random_state", "module"}
         for name in self.grid:
-            if name not in known or name in ("method", "epsilon", "delta", "random_state", "module"):
-                free = sorted(set(known) - {"method", "epsilon", "delta", "random_state", "module"})
-                raise ValueError(f"grid names {name!r}, which is not a parameter to vary; such are {', '.join(free)}.")
+            _checks.one_of(free, grid=name)
 
     def fits(self) -> list[Fit]:
         """Every training."""
@@ -100,10 +98,10 @@ def _check(fit: Fit) -> None:
         settings.model_config(train.X.shape[1:], None)
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in _variant(fit).items())
-        raise ValueError(f"grid has a value of the wrong kind among {shown} ({error}).") from None
+        raise DataError(f"`grid` has a value of the wrong kind among {shown} ({error}).") from None
 
 
-def tidy_rows(found: Mapping[Fit, Record]) -> list[dict[str, Any]]:
+def tidy_rows(found: Mapping[Fit, Trained]) -> list[dict[str, object]]:
     """A flat row for each training."""
     return [
         {
@@ -112,95 +110,94 @@ def tidy_rows(found: Mapping[Fit, Record]) -> list[dict[str, Any]]:
             "epsilon": _epsilon(fit),
             "seed": fit.seed,
             **_variant(fit),
-            **{
-                ("epsilon_spent" if name == "epsilon" else name): v
-                for name, v in record["figures"].items()
-                if name != "moved"
-            },
-            "seconds": record["seconds"],
+            **{("epsilon_spent" if name == "epsilon" else name): value for name, value in own.numbers.items()},
+            "seconds": own.seconds,
         }
-        for fit, record in found.items()
+        for fit, own in found.items()
     ]
 
 
-def summary_rows(found: Mapping[Fit, Record]) -> list[dict[str, Any]]:
+def summary_rows(found: Mapping[Fit, Trained]) -> list[Row]:
     """Mean and standard error over seeds."""
     return [
-        {**_named(fits[0], found), "n_runs": len(fits), **mean_and_error([found[fit]["figures"] for fit in fits])}
+        Row.of({**_named(fits[0], found), "n_runs": len(fits)}, [found[fit].numbers for fit in fits])
         for fits in _together(found)
     ]
 
 
-def control_rows(found: Mapping[Fit, Record], *, at: str) -> list[dict[str, Any]]:
+def control_rows(found: Mapping[Fit, Trained], *, at: str) -> list[Row]:
     """DP-SGD with its threshold moved to the positive rate of another method, run by run; none without both."""
-    plain = {_beside(fit): record["figures"] for fit, record in found.items() if fit.is_control}
+    plain = {_beside(fit): own for fit, own in found.items() if fit.is_control}
     rows = []
     for fits in _together(found):
-        controls = [plain.get(_beside(fit)) for fit in fits]
-        if fits[0].method != at or None in controls:
-            continue
-        moved = [
-            moved_to(own, found[fit]["figures"]["positive_rate"])
-            for fit, own in zip(fits, controls, strict=True)
-            if own is not None
-        ]
-        rows.append(
-            {**_named(fits[0], found), "method": "dpsgd", "at": at, "n_runs": len(moved), **mean_and_error(moved)}
-        )
+        if fits[0].method == at and all(_beside(fit) in plain for fit in fits):
+            moved = [plain[_beside(fit)].at_rate(found[fit]["positive_rate"]) for fit in fits]
+            rows.append(Row.of({**_named(fits[0], found), "method": "dpsgd", "at": at, "n_runs": len(fits)}, moved))
     return rows
 
 
-def _beside(fit: Fit) -> tuple[Any, ...]:
+def _beside(fit: Fit) -> tuple[object, ...]:
     """What a training has in common with its control: everything but the method and what is its own."""
     variant = tuple((name, value) for name, value in _variant(fit).items() if name not in _ONLY_FOR)
     return fit.population, fit.epsilon, fit.seed, variant
 
 
-def _together(found: Mapping[Fit, Record]) -> list[list[Fit]]:
+def _together(found: Iterable[Fit]) -> list[list[Fit]]:
     """Trainings that differ in their seed only."""
-    together: dict[tuple[Any, ...], list[Fit]] = {}
+    together: dict[tuple[object, ...], list[Fit]] = {}
     for fit in found:
         together.setdefault((fit.population, fit.method, fit.settings), []).append(fit)
     return list(together.values())
 
 
-def _named(fit: Fit, found: Mapping[Fit, Record]) -> dict[str, Any]:
+def _named(fit: Fit, found: Iterable[Fit]) -> dict[str, object]:
     """What tells a row apart; of the parameters those that differ between trainings of the method."""
-    values: dict[str, set[Any]] = {}
-    for other in found:
-        if other.method == fit.method:
-            for name, value in _variant(other).items():
-                values.setdefault(name, set()).add(str(value))
-    variant = ", ".join(f"{name}={value}" for name, value in _variant(fit).items() if len(values[name]) > 1)
-    named = {"dataset": str(fit.population), "method": fit.method, "epsilon": _epsilon(fit)}
+    alike = [_variant(other) for other in found if other.method == fit.method]
+    differs = {name for own in alike for name in own if len({str(other[name]) for other in alike}) > 1}
+    variant = ", ".join(f"{name}={value}" for name, value in _variant(fit).items() if name in differs)
+    named: dict[str, object] = {"dataset": str(fit.population), "method": fit.method, "epsilon": _epsilon(fit)}
     return named | ({"variant": variant} if variant else {})
 
 
-def privacy_cost(spent: Mapping[str, Sequence[float]], *, delta: float) -> list[dict[str, Any]]:
-    """What all trainings on the same records spend together, by basic composition; ``spent`` by data set."""
-    costs = []
-    for dataset, epsilons in spent.items():
-        private = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
-        own: dict[str, Any] = {"n_private_runs": len(private), "n_other_runs": len(epsilons) - len(private)}
-        own |= {"epsilon": sum(private), "delta": len(private) * delta}
-        costs.append({"dataset": dataset, **own, "statement": _cost_statement(dataset, own)})
-    return costs
+@dataclass(frozen=True, kw_only=True)
+class PrivacyCost:
+    """What all trainings on the same records spend together, by basic composition."""
 
+    dataset: str
+    n_private_runs: int
+    n_other_runs: int
+    epsilon: float
+    delta: float
 
-def _cost_statement(dataset: str, own: Mapping[str, Any]) -> str:
-    others = f"; {own['n_other_runs']} further runs are not private at all" if own["n_other_runs"] else ""
-    return (
-        f"{dataset}: {own['n_private_runs']} private runs on the same training records are kept here. Whoever sees "
-        f"them all, or a choice made among them, sees ε = {rounded_up(own['epsilon'])} and δ = "
-        f"{rounded_up(own['delta'])} in all (basic composition){others}. Their seeds are written beside them, so that "
-        "the comparison can be continued: this is what the runs would cost with seeds that are secret. Metrics are "
-        "exact on the test records: for the data holder's eyes."
-    )
+    @classmethod
+    def of(cls, dataset: str, spent: Sequence[float], *, delta: float) -> "PrivacyCost":
+        """The cost of runs with these budgets, infinite where they are not private, and the same δ."""
+        private = [epsilon for epsilon in spent if math.isfinite(epsilon)]
+        n_other, total = len(spent) - len(private), len(private) * delta
+        return cls(
+            dataset=dataset, n_private_runs=len(private), n_other_runs=n_other, epsilon=sum(private), delta=total
+        )
+
+    @property
+    def statement(self) -> str:
+        """The cost in words."""
+        others = f"; {self.n_other_runs} further runs are not private at all" if self.n_other_runs else ""
+        return (
+            f"{self.dataset}: {self.n_private_runs} private runs on the same training records are kept here. Whoever "
+            f"sees them all, or a choice made among them, sees ε = {rounded_up(self.epsilon)} and δ = "
+            f"{rounded_up(self.delta)} in all (basic composition){others}. Their seeds are written beside them, so "
+            "that the comparison can be continued: this is what the runs would cost with seeds that are secret. "
+            "Metrics are exact on the test records: for the data holder's eyes."
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {**asdict(self), "statement": self.statement}
 
 
 def _epsilon(fit: Fit) -> float | None:
     return fit.epsilon if METHODS[fit.method].private else None
 
 
-def _variant(fit: Fit) -> dict[str, Any]:
+def _variant(fit: Fit) -> dict[str, object]:
     return {name: value for name, value in fit.settings if name not in ("epsilon", "delta")}

@@ -1,11 +1,12 @@
 """One training and its figures: what sweeps and studies are made of, and rows over seeds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from fairdp._format import with_error
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import measure
@@ -13,7 +14,8 @@ from fairdp.data.grouped import GroupedData
 from fairdp.experiments.sweeps.paper_tau import paper_taus
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.shifts import gap_under_shift
-from fairdp.metrics.rates import Counts, at_positive_rate, decision_counts
+from fairdp.metrics.rates import Counts, decision_counts
+from fairdp.metrics.scored_records import at_positive_rate
 
 # Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
@@ -52,7 +54,73 @@ class Fit:
         return float(dict(self.settings).get("epsilon", 1.0))
 
 
-def figures_of(fit: Fit, *, random_state: int) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What a training reached: numbers by name, and how long it took.
+
+    Parameters
+    ----------
+    moved
+        Of a control: numbers by name with the threshold moved, one for each of `CONTROL_RATES`.
+    """
+
+    numbers: Mapping[str, float]
+    moved: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __getitem__(self, name: str) -> float:
+        return self.numbers[name]
+
+    def at_rate(self, positive_rate: float) -> dict[str, float]:
+        """Numbers of a control whose threshold is moved to a positive rate; its AUC does not depend on it."""
+        rates = self.moved["positive_rate"]
+        at = {name: float(np.interp(positive_rate, rates, curve)) for name, curve in self.moved.items()}
+        return {"auc": self["auc"], **at}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Means over runs and their standard errors, which one run alone does not have, and what tells the row apart."""
+
+    named: Mapping[str, object]
+    mean: Mapping[str, float]
+    standard_error: Mapping[str, float]
+
+    @classmethod
+    def of(cls, named: Mapping[str, object], runs: Iterable[Mapping[str, float]]) -> "Row":
+        """The row of some runs, with the numbers that all of them have."""
+        first, *others = runs
+        shared = [name for name in first if all(name in own for own in others)]
+        numbers = {name: np.array([first[name], *(own[name] for own in others)]) for name in shared}
+        # An infinite budget has no spread.
+        with np.errstate(invalid="ignore"):
+            return cls(
+                named=named,
+                mean={name: float(values.mean()) for name, values in numbers.items()},
+                standard_error={
+                    name: float(values.std(ddof=1) / np.sqrt(len(values))) if others else np.nan
+                    for name, values in numbers.items()
+                },
+            )
+
+    def pair(self, name: str) -> tuple[float, float]:
+        """A mean and its standard error."""
+        return self.mean[name], self.standard_error[name]
+
+    def text(self, name: str, *, digits: int = 3) -> str:
+        """The same in words; a dash where the row has none."""
+        return with_error(self.mean.get(name, np.nan), self.standard_error.get(name), digits=digits)
+
+    def texts(self, titles: Mapping[str, str], *, digits: int = 3) -> dict[str, str]:
+        """Several of them, by the titles of their names."""
+        return {title: self.text(name, digits=digits) for name, title in titles.items()}
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {**self.named, "mean": self.mean, "standard_error": self.standard_error}
+
+
+def figures_of(fit: Fit, *, random_state: int) -> Trained:
     """What a training reaches on the test records, and the gap that it aimed at on its training records."""
     parts = load(fit.population)
     settings = dict(fit.settings)
@@ -60,21 +128,14 @@ def figures_of(fit: Fit, *, random_state: int) -> dict[str, Any]:
     model.fit_grouped(parts.train, feature_schema=parts.described())
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"
-    found: dict[str, Any] = {
-        **measured,
-        "gap": measured[metric],
-        "epsilon": model.privacy_.epsilon,
-        **_certified(model),
-    }
+    found = {**measured, "gap": measured[metric], "epsilon": model.privacy_.epsilon, **_certified(model)}
     # Only studies of targets show it, and a smoothed model would run a hundred times for every training record.
     if fit.is_experiment and model.score_model_.smoothing is None:
         found["training_gap"] = float(measure(model, parts.train)[metric])
-    if fit.is_control:
-        found["moved"] = _moved(model, parts.test, metric)
     if fit.shifts:
         found |= _shifted(model, parts.test, fit.shifts)
         found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items()}
-    return found
+    return Trained(numbers=found, moved=_moved(model, parts.test, metric) if fit.is_control else {})
 
 
 def _certified(model: FairDPClassifier) -> dict[str, float]:
@@ -83,10 +144,10 @@ def _certified(model: FairDPClassifier) -> dict[str, float]:
         return {}
     record = model.certificate_.to_dict()
     taus = {f"certified_{metric}": record[metric]["tau"] for metric in METRICS if metric in record}
-    if "demographic_parity" in record:
-        own = record["demographic_parity"]
-        taus |= {"certified_gap": own["tau"], "certified_ratio": own["ratio"]}
-    return taus
+    own = record.get("demographic_parity", {})
+    # A certificate of several claims may make none about the ratio.
+    named = {"certified_gap": own.get("tau"), "certified_ratio": own.get("ratio")}
+    return taus | {name: value for name, value in named.items() if value is not None}
 
 
 def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str, list[float]]:
@@ -114,29 +175,6 @@ def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]
     return found
 
 
-def mean_and_error(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean of every number over runs, and the standard error of the mean, which one run alone does not have."""
-    numbers = {
-        name: np.array([own[name] for own in runs]) for name, value in runs[0].items() if isinstance(value, float)
-    }
-    # An infinite budget has no spread.
-    with np.errstate(invalid="ignore"):
-        return {
-            "mean": {name: float(values.mean()) for name, values in numbers.items()},
-            "standard_error": {
-                name: float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
-                for name, values in numbers.items()
-            },
-        }
-
-
-def moved_to(control: dict[str, Any], positive_rate: float) -> dict[str, float]:
-    """Figures of a control model whose threshold is moved to a positive rate; its AUC does not depend on it."""
-    curves = control["moved"]
-    at = {name: float(np.interp(positive_rate, curves["positive_rate"], curve)) for name, curve in curves.items()}
-    return {"auc": control["auc"], **at}
-
-
-def control_at(runs: Sequence[dict[str, Any]], positive_rate: float) -> dict[str, float]:
-    """The same, as means over control models."""
-    return mean_and_error([moved_to(own, positive_rate) for own in runs])["mean"]
+def control_at(runs: Iterable[Trained], positive_rate: float) -> Mapping[str, float]:
+    """Means over control models whose thresholds are moved to a positive rate."""
+    return Row.of({}, [own.at_rate(positive_rate) for own in runs]).mean

@@ -12,6 +12,8 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from fairdp._checks import InputError, ParameterError
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Say = Callable[[str], None]
@@ -57,8 +59,8 @@ def spread(function: Callable[[Task], Result], tasks: Sequence[Task], workers: W
             yield from done
         except TerminatedWorkerError as error:
             raise OSError(
-                "a worker was ended from outside, perhaps for want of memory; what was finished is kept, so give the "
-                "same command again, with --workers 1 if it happens twice."
+                "a worker was killed, perhaps because memory ran out; finished work is kept, so run the same command "
+                "again, with --workers 1 if it happens twice."
             ) from error
 
 
@@ -84,11 +86,11 @@ def _cluster(scheduler: str) -> Iterator[None]:
     try:
         from distributed import Client
     except ImportError:
-        raise ValueError("--backend dask needs the packages of a cluster: pip install 'fairdp[dask]'.") from None
+        raise InputError("a Dask cluster needs further packages; run: pip install 'fairdp[dask]'") from None
     try:
         client = Client(scheduler, timeout=10)
     except (OSError, ValueError) as error:
-        raise ValueError(f"no Dask scheduler answers at {scheduler!r}; check the address ({error}).") from None
+        raise ParameterError("scheduler", scheduler, "does not answer", f"check the address ({error})") from None
     with client, parallel_config("dask", wait_for_workers_timeout=30):
         yield
 

@@ -7,11 +7,10 @@ from dataclasses import asdict
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import fairdp
 from fairdp._files import write_file
-from fairdp.experiments.sweeps.fits import Fit
+from fairdp.experiments.sweeps.fits import Fit, Trained
 from fairdp.experiments.sweeps.populations import Population, digest_of
 
 # The packages that decide what a training gives; the rest of the program only shows, saves, checks and spreads it.
@@ -34,12 +33,13 @@ class Store:
         """Where the figures of a training are kept."""
         return self.folder / f"{key_of(fit)}.json"
 
-    def read(self, fit: Fit) -> dict[str, Any] | None:
+    def read(self, fit: Fit) -> Trained | None:
         """Figures of a training, None if they are not here or the file is damaged."""
         try:
             record = json.loads(self.path(fit).read_bytes())
-            return {"figures": record["figures"], "seconds": record["seconds"]}
-        except (OSError, ValueError, TypeError, KeyError):
+            moved = record["figures"].pop("moved", {})
+            return Trained(numbers=record["figures"], moved=moved, seconds=record["seconds"])
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def spent_on(self, population: Population) -> list[float]:
@@ -52,11 +52,11 @@ class Store:
                     spent.append(float(record["figures"]["epsilon"]))
         return spent
 
-    def write(self, fit: Fit, figures: dict[str, Any], *, seconds: float) -> None:
+    def write(self, fit: Fit, found: Trained) -> None:
         """Keep the figures of a training; the file is there as a whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        about = {"fit": asdict(fit), "records": digest_of(fit.population)}
-        record = {**about, "seconds": seconds, "figures": figures}
+        about = {"fit": asdict(fit), "records": digest_of(fit.population), "seconds": found.seconds}
+        record = {**about, "figures": {**found.numbers, **({"moved": found.moved} if found.moved else {})}}
         # JSON as Python writes it: a metric that is not a number, such as a ratio of zero rates, stays one.
         write_file(self.path(fit), (json.dumps(record, indent=1, default=str) + "\n").encode())
 
