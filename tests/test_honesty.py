@@ -18,7 +18,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.randomness import seed_of
 from fairdp.run import certifying, hold_out
 from fairdp.run import plan as planning
-from fairdp.run.progress import Progress
+from fairdp.run.checkpoint import Progress
 from fairdp.training import clipping
 from step_cases import clipped_sum
 
@@ -174,8 +174,7 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
     from fairdp.methods import METHODS
     from fairdp.networks.extractors import logistic
     from fairdp.training.loop import Trainer
-    from fairdp.training.optimizer import FlatOptimizer
-    from fairdp.training.state import TrainingState
+    from fairdp.training.state import FlatOptimizer, TrainingState
 
     X = (value * np.random.default_rng(2).uniform(0.7, 1.3, (n, 3))).astype(np.float32)
     data = GroupedData(X, np.ones(n, np.int64), np.zeros(n, np.int64), ("all",))

@@ -11,7 +11,7 @@ from fairdp import FairDPClassifier, GroupedData, tune, tuning
 from fairdp.accounting.account import trial_spends
 from fairdp.data.synthetic import synthetic_population
 from fairdp.metrics.rates import decision_counts, fairness_metrics
-from fairdp.run.progress import Progress
+from fairdp.run.checkpoint import Progress
 from fairdp.saved.verify.folder import verify_folder
 from forgeries import failed, forge
 from statistical import assert_rate_at_most

@@ -16,8 +16,7 @@ from fairdp.methods import METHODS
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 from step_cases import clipped_sum
 
 ROUNDING = 1 + 1e-5

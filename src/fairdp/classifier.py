@@ -24,9 +24,9 @@ from fairdp.data.sensitive import codes_of
 from fairdp.metrics.evaluation import Evaluation, evaluation_of
 from fairdp.metrics.rates import collapse_warning
 from fairdp.networks.models import ExtractorBuilder
+from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import FittedRun, fit_run
 from fairdp.run.prepared import Trial, prepare_run
-from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.form import loaded_form, saved_form, storable

@@ -19,14 +19,12 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.data.arrays import grouped_arrays
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.run.fit import finish_run
+from fairdp.run.checkpoint import Progress
+from fairdp.run.fit import check_unchanged, finish_run
 from fairdp.run.prepared import PreparedRun, prepare_run
-from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
-from fairdp.run.training import check_unchanged
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
 

@@ -18,8 +18,7 @@ from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.training.companion import Companion
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 from statistical import assert_normal
 from step_cases import clipped_sum, statistics_sum
 

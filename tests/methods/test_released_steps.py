@@ -19,8 +19,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import Passed
 from fairdp.training import loop
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 CONFIG = TrainConfig(
     sample_rate=0.3, n_steps=30, clip_norm=0.5, learning_rates=(7.0,), optimizer="sgd", momentum=0.5, max_gap=0.01

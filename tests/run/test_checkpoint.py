@@ -13,9 +13,8 @@ from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
 from fairdp.run import fit
-from fairdp.run.checkpoint import read_checkpoint
+from fairdp.run.checkpoint import Progress, read_checkpoint
 from fairdp.run.hold_out import hold_out
-from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 
 SETTINGS = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}

@@ -20,8 +20,8 @@ from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
 from fairdp.run import certifying
 from fairdp.run.certifying import count_decisions, release_certificate
+from fairdp.run.checkpoint import Progress
 from fairdp.run.predictor import Predictor
-from fairdp.run.progress import Progress
 from statistical import FALSE_ALARM, assert_plausible
 
 PARITY = {"certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}

@@ -16,8 +16,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import HeadTerm, WrittenTerm
 from fairdp.training.clipping import MARGIN, clip_and_add
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 from score_models import build
 from step_cases import clipped_sum as sum_of_step
 

@@ -11,8 +11,7 @@ from fairdp.methods import METHODS
 from fairdp.training.clipping import BoundedSum
 from fairdp.training.loop import Trainer
 from fairdp.training.noise import add_gaussian_noise
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 from score_models import build
 from statistical import assert_normal, assert_plausible
 

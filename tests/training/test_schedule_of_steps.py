@@ -14,8 +14,7 @@ from fairdp.methods import METHODS
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 CONFIG = TrainConfig(sample_rate=0.3, n_steps=12, clip_norm=0.5, learning_rates=(2.0,), optimizer="sgd", max_gap=0.01)
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from fairdp.training.optimizer import FlatOptimizer
+from fairdp.training.state import FlatOptimizer
 from fairdp.training.update import project_to_ball, split_into_members
 
 

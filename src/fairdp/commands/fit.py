@@ -18,7 +18,7 @@ from fairdp.commands.records import Records, Source, load_records
 from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.run.progress import Progress
+from fairdp.run.checkpoint import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import MARKER
 from fairdp.saved.used_records import TRAINING, Register, check_register, fingerprints, register_path, write_register

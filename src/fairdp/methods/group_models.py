@@ -11,9 +11,8 @@ from fairdp.accounting.plan import Plan
 from fairdp.certify.gaussian import smoothing_bound
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.training.loop import train
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.loop import steps
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 
 def train_group_models(
@@ -29,7 +28,8 @@ def train_group_models(
         alone = replace(own, groups=np.zeros_like(own.groups), group_names=own.group_names[group : group + 1])
         state.model.replace_params(start.clone())
         state.optimizer, state.step = FlatOptimizer(state.optimizer.kind, config.momentum), 0
-        train(state, alone, _plan_of(plan, group), config, observe)
+        for _ in steps(state, alone, _plan_of(plan, group), config):
+            observe(state)
         finished.append(state.model.params.clone())
     average = torch.stack(finished).mean(0)
     state.model.replace_params(average)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,11 +27,20 @@ from fairdp.data.grouped import GroupedData
 from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.progress import Progress
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 FORMAT = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Who is told of each step and of the records that are trained on and held out, and where checkpoints go."""
+
+    observe: Callable[[int, int], None] = lambda step, n_steps: None
+    observe_parts: Callable[[GroupedData, GroupedData], None] = lambda train, held_out: None
+    checkpoint: Path | None = None
+    resume: bool = False
+    seconds_between_checkpoints: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,21 +1,30 @@
 """One fit from start to end: train on one part of the records, certify on the other."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fairdp._checks import InputError
+from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config.model import ModelConfig
+from fairdp.config.training import TrainConfig
+from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.methods.functional import solve
+from fairdp.methods.group_models import smoothing_notes, train_group_models
 from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
 from fairdp.run.certifying import certified, met_at, post_processed
+from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, fingerprint_of, restore
 from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
-from fairdp.run.progress import Progress
-from fairdp.run.training import run
+from fairdp.training.loop import steps
+from fairdp.training.resources import kept_memory, torch_threads
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,7 +54,7 @@ def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
         early = met_at(prepared, step)
         return early is not None
 
-    notes = run(
+    notes = train_model(
         prepared.model,
         parts.train,
         prepared.plan,
@@ -76,3 +85,58 @@ def finish_run(prepared: PreparedRun, notes: dict[str, Any], early: Certificate 
         notes=notes,
         seconds={"train": trained - started, "certify": time.perf_counter() - trained},
     )
+
+
+def train_model(
+    model: ScoreModel,
+    data: GroupedData,
+    plan: Plan,
+    config: TrainConfig,
+    generators: Generators,
+    progress: Progress,
+    resumed: Checkpoint | None,
+    *,
+    held_out: GroupedData | None = None,
+    fixed: object = None,
+    look: Callable[[int], bool] = lambda step: False,
+) -> dict[str, Any]:
+    """Train the model in place, from its start or from a checkpoint, until the end or until a look says enough.
+
+    A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
+    there is to say of the training besides.
+    """
+    kind = "sgd" if config.optimizer == "sgd" else "adam"
+    state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
+    parts = [data] if held_out is None else [data, held_out]
+    writer = CheckpointWriter(progress, plan, generators)
+    if progress.checkpoint:
+        writer.fingerprint = fingerprint_of(parts, plan, config, model, fixed=fixed)
+    if resumed is not None:
+        restore(resumed, state, fingerprint=writer.fingerprint)
+        # The run may have been stopped between a checkpoint and the look that was due.
+        if state.step < plan.n_steps and look(state.step):
+            return {}
+
+    def after(state: TrainingState) -> bool:
+        progress.observe(state.step, plan.n_steps)
+        writer.write_if_due(state)
+        return look(state.step)
+
+    notes: dict[str, Any] = {}
+    with kept_memory(), torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
+        if plan.recipe.group_models:
+            notes = smoothing_notes(train_group_models(state, data, plan, config, after), plan)
+        else:
+            for taken in steps(state, data, plan, config):
+                if after(taken):
+                    break
+    check_unchanged(model)
+    return notes
+
+
+def check_unchanged(model: ScoreModel) -> None:
+    """Refuse a trained model whose module has written down what it saw."""
+    if model.has_changed_itself():
+        raise InputError(
+            "the module changed its own buffers in training, so it remembers private records; remove these buffers."
+        )

@@ -15,11 +15,10 @@ from fairdp.methods import METHODS
 from fairdp.networks.building import build_model
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import Checkpoint, resumed_checkpoint
+from fairdp.run.checkpoint import Checkpoint, Progress, resumed_checkpoint
 from fairdp.run.hold_out import Parts, hold_out
 from fairdp.run.plan import account
 from fairdp.run.predictor import Predictor
-from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 
 

@@ -1,6 +1,6 @@
 """The only training loop: Algorithm 1 of the paper, line by line, with Algorithm 2 (DP-MC) as its last step."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -25,19 +25,12 @@ class PrivacyBudgetExceeded(RuntimeError):
     """A step beyond those that were planned and accounted for."""
 
 
-def train(
-    state: TrainingState,
-    data: GroupedData,
-    plan: Plan,
-    config: TrainConfig,
-    observe: Callable[[TrainingState], bool | None],
-) -> None:
-    """Take all the steps that the plan has left; stop early if ``observe(state)`` returns True."""
+def steps(state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig) -> Iterator[TrainingState]:
+    """Take the steps that the plan has left, one at a time; whoever goes through them may look, and may stop."""
     trainer = Trainer(state, data, plan, config)
     while state.step < plan.n_steps:
         trainer.step()
-        if observe(state):
-            return
+        yield state
 
 
 class Trainer:

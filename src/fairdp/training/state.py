@@ -1,4 +1,4 @@
-"""What changes from step to step."""
+"""What changes from step to step: parameters, optimiser, generators, memory."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,40 @@ from torch import Tensor
 
 from fairdp.networks.models import ScoreModel
 from fairdp.training.companion import Memory
-from fairdp.training.optimizer import FlatOptimizer
+
+
+@dataclass(eq=False)
+class FlatOptimizer:
+    """SGD with momentum or Adam on one vector; its state is a few tensors, so a checkpoint needs no pickle."""
+
+    kind: str
+    momentum: float = 0.0
+    n_updates: int = 0
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+    def step(self, params: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Move the parameters, in place, against a noisy gradient."""
+        self.n_updates += 1
+        if self.kind == "adam":
+            self._adam(params, gradient, learning_rate)
+        elif self.momentum:
+            velocity = self._buffer("velocity", params).mul_(self.momentum).add_(gradient)
+            params.sub_(velocity, alpha=learning_rate)
+        else:
+            params.sub_(gradient, alpha=learning_rate)
+
+    def _adam(self, params: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Kingma and Ba (2015), Algorithm 1, with its default constants."""
+        first = self._buffer("first_moment", params).lerp_(gradient, 0.1)
+        second = self._buffer("second_moment", params).mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        scale = (1 - 0.999**self.n_updates) ** 0.5
+        denominator = second.sqrt().add_(1e-8 * scale)
+        params.addcdiv_(first, denominator, value=-learning_rate * scale / (1 - 0.9**self.n_updates))
+
+    def _buffer(self, name: str, like: Tensor) -> Tensor:
+        if name not in self.state:
+            self.state[name] = torch.zeros_like(like)
+        return self.state[name]
 
 
 @dataclass(eq=False)

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 
 def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig) -> None:

@@ -19,9 +19,8 @@ from fairdp.methods import METHODS
 from fairdp.networks.extractors import cnn, mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
 from fairdp.training.sampling import PoissonSampler
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 Step = Callable[[], object]
 Batches = Iterator[tuple[Tensor, Tensor]]

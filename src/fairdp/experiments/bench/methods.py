@@ -12,11 +12,10 @@ from fairdp.methods import METHODS
 from fairdp.methods.functional import solve
 from fairdp.networks.building import build_model
 from fairdp.randomness import Generators
-from fairdp.run.progress import Progress
-from fairdp.run.training import run
+from fairdp.run.checkpoint import Progress
+from fairdp.run.fit import train_model
 from fairdp.training.loop import Trainer
-from fairdp.training.optimizer import FlatOptimizer
-from fairdp.training.state import TrainingState
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
 # Timed together: some methods release more in one step out of four.
@@ -68,7 +67,7 @@ def _training(name: str, task: Task, data: GroupedData) -> Step:
         if linear:
             solve(model, data, plan, generators)
         else:
-            run(model, data, plan, config, generators, Progress(), None)
+            train_model(model, data, plan, config, generators, Progress(), None)
 
     return train
 

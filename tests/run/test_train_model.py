@@ -10,9 +10,8 @@ from fairdp.config.defaults import check_groups
 from fairdp.config.model import ModelConfig
 from fairdp.networks.building import build_model
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import resumed_checkpoint
+from fairdp.run.checkpoint import Progress, resumed_checkpoint
 from fairdp.run.hold_out import noisy_sizes
-from fairdp.run.progress import Progress
 from statistical import assert_plausible
 
 SIZES = np.array([100, 200])
@@ -108,7 +107,7 @@ def test_a_start_depends_on_its_generator_only(kind, shape):
 def test_resuming_needs_a_checkpoint(tmp_path):
     assert resumed_checkpoint(Progress()) is None
     assert resumed_checkpoint(Progress(checkpoint=tmp_path / "c")) is None
-    with pytest.raises(ValueError, match=r"^resume needs a checkpoint file; pass --checkpoint FILE as well\.$"):
+    with pytest.raises(ValueError, match=r"^resume needs a checkpoint file; give checkpoint as well\.$"):
         resumed_checkpoint(Progress(resume=True))
     with pytest.raises(ValueError, match=r"c' does not exist; leave out --resume to start a new run\.$"):
         resumed_checkpoint(Progress(resume=True, checkpoint=tmp_path / "c"))

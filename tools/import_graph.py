@@ -1,0 +1,77 @@
+"""The packages of fairdp in their order, and who imports whom: for the test of the order, and for its picture."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairdp"
+
+# Lowest first: a package imports only packages of earlier lines. A name is a package, or a module at the top.
+LAYERS = """
+    _checks _files _format
+    randomness
+    config
+    data
+    metrics
+    accounting
+    certify
+    networks
+    training
+    methods
+    run
+    saved
+    classifier
+    own_loop tuning
+    report
+    commands
+    experiments
+    cli
+""".strip().splitlines()
+
+PLACES = {name: place for place, names in enumerate(LAYERS) for name in names.split()}
+
+Graph = dict[str, set[str]]
+
+
+def modules() -> set[str]:
+    """All modules of the package, by their names below it; the doors of the package itself are left out."""
+    paths = (path.relative_to(SOURCE).with_suffix("").parts for path in SOURCE.rglob("*.py"))
+    return {".".join(parts).removesuffix(".__init__") for parts in paths} - {"__init__", "__main__"}
+
+
+def import_graph() -> Graph:
+    """Each module with the modules that it imports anywhere, also inside functions and for types only."""
+    known = modules()
+    return {module: _imports_of(module, known) for module in sorted(known)}
+
+
+def package_graph() -> Graph:
+    """The same for packages and the modules at the top."""
+    found: Graph = {name: set() for name in PLACES}
+    for module, used in import_graph().items():
+        package = module.split(".")[0]
+        found[package] |= {name.split(".")[0] for name in used} - {package}
+    return found
+
+
+def reduced(graph: Graph) -> Graph:
+    """The graph without the edges that follow from others."""
+    reach: Graph = {}
+    for node in TopologicalSorter(graph).static_order():
+        reach[node] = graph[node].union(*(reach[used] for used in graph[node]))
+    return {node: {u for u in used if not any(u in reach[v] for v in used - {u})} for node, used in graph.items()}
+
+
+def _imports_of(module: str, known: set[str]) -> set[str]:
+    path = SOURCE.joinpath(*module.split("."))
+    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"fairdp.{module}: write imports in full"
+            found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    names = {name.removeprefix("fairdp.") for name in found if name.startswith("fairdp.")} & known
+    # A package named only on the way to one of its modules is not what is imported.
+    return {name for name in names if not any(other.startswith(f"{name}.") for other in names)} - {module}
