@@ -109,5 +109,5 @@ def test_resuming_needs_a_checkpoint(tmp_path):
     assert resumed_checkpoint(Progress(checkpoint=tmp_path / "c")) is None
     with pytest.raises(ValueError, match=r"^resume needs a checkpoint file; give checkpoint as well\.$"):
         resumed_checkpoint(Progress(resume=True))
-    with pytest.raises(ValueError, match=r"c' does not exist; leave out --resume to start a new run\.$"):
+    with pytest.raises(ValueError, match=r"c' does not exist; leave out resume to start a new run\.$"):
         resumed_checkpoint(Progress(resume=True, checkpoint=tmp_path / "c"))
