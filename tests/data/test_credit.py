@@ -61,7 +61,7 @@ def test_one_changed_number_changes_the_content():
         (csv_bytes(made_up().drop(columns="AGE")), ".csv", r"^the credit table has no column 'AGE'"),
         (csv_bytes(made_up().assign(AGE=0.5)), ".csv", r"^the credit table must hold whole numbers only"),
         (csv_bytes(made_up().assign(AGE="x")), ".csv", r"^column 'AGE' holds 'x' in row 1, which is not a number"),
-        (b"\xff\xfe\x00", ".csv", r"^the credit table is no CSV file"),
+        (b"\xff\xfe\x00", ".csv", r"^the credit table is not a CSV file"),
         (b"no spreadsheet", ".xls", r"^the credit spreadsheet cannot be read"),
     ],
 )

@@ -9,7 +9,8 @@ import torch
 
 from fairdp.experiments.bench import compare, meters
 from fairdp.experiments.bench.contestants import Task, fairdp_step, gradsample_step, in_groups, nonprivate_step
-from fairdp.experiments.bench.meters import median_milliseconds, peak_megabytes, torch_threads
+from fairdp.experiments.bench.meters import median_milliseconds, peak_megabytes
+from fairdp.experiments.sweeps.parallel import torch_threads
 from fairdp.training.sampling import PoissonSampler
 
 # Four batches make an epoch, so that the loader of Opacus has to start again.

@@ -45,7 +45,7 @@ def adult_schema() -> TableSchema:
 
 
 def adult_full_schema() -> TableSchema:
-    """All usable columns as 105 features: 100 one-hot, 5 numeric. The sampling weight is no input."""
+    """All usable columns as 105 features: 100 one-hot, 5 numeric. The sampling weight is left out."""
     return _schema(
         _one_hot("workclass", WORKCLASS),
         _one_hot("education", EDUCATION),

@@ -22,7 +22,7 @@ ADULT_CITATION = "Becker and Kohavi (1996), Adult, UCI Machine Learning Reposito
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetCard:
-    """What a user should know of a data set before using it."""
+    """What a user should know about a data set before using it."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class DatasetCard:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A loaded data set; ``schema`` is None where the records are no table."""
+    """A loaded data set; ``schema`` is None where the records are not a table."""
 
     name: str
     train: GroupedData

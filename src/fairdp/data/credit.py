@@ -91,7 +91,7 @@ def _read_csv(content: bytes) -> pd.DataFrame:
     try:
         return pd.read_csv(io.BytesIO(content))
     except ValueError:
-        raise DataError("the credit table is no CSV file; give the file as published.") from None
+        raise DataError("the credit table is not a CSV file; give the file as published.") from None
 
 
 def _read_spreadsheet(content: bytes) -> pd.DataFrame:

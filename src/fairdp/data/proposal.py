@@ -81,7 +81,7 @@ def _rare(column: Categorical, values: pd.Series) -> str:
 
 
 def _numeric(column: Numeric, values: pd.Series) -> str:
-    entry: dict[str, Any] = {"name": column.name, "type": "numeric"}
+    entry: dict[str, object] = {"name": column.name, "type": "numeric"}
     if _is_date(values):
         entry |= {"low": _date(column.low, -1), "high": _date(column.high, 1)}
     else:

@@ -230,6 +230,6 @@ def _complete(frame: pd.DataFrame, name: str) -> pd.Series:
     return values
 
 
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what is at an empty default, which older models do not know."""
+def _plain(values: Mapping[str, object]) -> dict[str, object]:
+    """Without empty defaults, which older models do not know."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value != ""}

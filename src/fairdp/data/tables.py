@@ -1,7 +1,7 @@
 """Tables in files: read them, whole or in batches, refuse broken ones in one line, and turn them into grouped data."""
 
 import csv
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import _csv
 
 # Values that look like numbers in some parts of a file only must not change type from part to part.
-CSV_FORM: dict[str, Any] = {
+CSV_FORM: Mapping[str, Any] = {
     "encoding": "utf-8-sig",
     "skipinitialspace": True,
     "index_col": False,
@@ -81,7 +81,7 @@ def encode_file(path: str | Path, schema: TableSchema, *, rows: int = 50_000) ->
             break
         X[start:stop], y[start:stop], groups[start:stop] = batch.X, batch.y, batch.groups
     if stop != n_rows:
-        # Else rows would be trained on that nobody has written, or left out.
+        # Otherwise rows that nobody wrote would be trained on, or rows left out.
         raise DataError(f"table {str(path)!r} has changed while it was read; start again.")
     return GroupedData(X, y, groups, schema.group_names)
 
@@ -102,7 +102,7 @@ def encoded_batches(path: str | Path, schema: TableSchema, *, rows: int = 50_000
 
 def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema) -> Iterator[GroupedData]:
     for batch in batches:
-        # A column that the table lacks is no fault of these rows: without rows, nothing else can be wrong.
+        # A missing column is not the fault of these rows: without rows, nothing else can be wrong.
         encode_table(batch.iloc[:0], schema)
         try:
             data = encode_table(batch, schema)

@@ -18,7 +18,7 @@ _NO_EVIDENCE = float("nan")
 
 
 class Evaluation(MetricFrame):
-    """fairlearn's ``MetricFrame`` of decisions, 0 or 1, with confidence intervals that are no bootstrap.
+    """fairlearn's ``MetricFrame`` of decisions, 0 or 1, with confidence intervals that are not bootstrapped.
 
     ``by_group``, ``overall``, ``difference()`` and the rest are fairlearn's own, over count, accuracy, selection rate,
     true and false positive rate. fairlearn leaves a group without evidence out of a difference; ``intervals`` says NaN.

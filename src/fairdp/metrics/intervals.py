@@ -106,7 +106,7 @@ def _too_many(rates: NDArray[np.float64], tail: float) -> bool:
 
 
 def _all_bounds(cells: Counts, tail: float) -> NDArray[np.float64]:
-    """Lower and upper bounds on every group's rate that hold together, shape (2, n_groups): few draws are no matter."""
+    """Lower and upper bounds on every group's rate that hold together, shape (2, n_groups); these need no draws."""
     own = [rate_interval(int(yes), int(no + yes), tail / len(cells)) for no, yes in cells]
     return np.array(own).T
 

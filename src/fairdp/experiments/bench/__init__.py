@@ -10,8 +10,9 @@ import torch
 
 from fairdp import _checks
 from fairdp.experiments.bench.contestants import Task, all_steps, fairdp_and_nonprivate, require_opacus
-from fairdp.experiments.bench.meters import median_milliseconds, peak_megabytes, torch_threads
+from fairdp.experiments.bench.meters import median_milliseconds, peak_megabytes
 from fairdp.experiments.bench.methods import methods_vs_dpsgd
+from fairdp.experiments.sweeps.parallel import torch_threads
 
 # Adult after encoding, and grey faces; so many records that the next batch is not in the cache already.
 FULL = {

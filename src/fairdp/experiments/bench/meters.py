@@ -12,7 +12,6 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch.profiler import ProfilerActivity, profile
 
 from fairdp.experiments.bench.contestants import Step
@@ -78,17 +77,6 @@ def _peak_of_tensors(events: profile) -> int:
 def _quiet_profiler() -> None:
     """Keep the profiler from announcing its start and end on standard error; it looks only at its first use."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-
-
-@contextmanager
-def torch_threads(n_threads: int) -> Iterator[None]:
-    """Run with this many threads of torch and return to the former number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from fairdp.experiments.drawing.page import Layout, Row, by_dataset, epsilons_of, facts, in_percent, is_private, page
 from fairdp.report.style import GAPS, QUIET, UTILITIES, dataset_title, house_style, mixed, stands_out, style_of
@@ -22,17 +23,6 @@ _FILL = {"D": 0.82, "s": 0.88, "d": 1.1, "*": 1.35, "P": 1.1, "X": 1.1, "h": 1.0
 _RATIO_MARKERS = ("o", "s", "^", "D", "v", "p")
 # The part of the colour map that is dark enough for labels on white.
 _LIGHTEST = 0.48
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Point:
-    """One row in one panel: utility and gap with their standard errors."""
-
-    x: float
-    y: float
-    x_error: float
-    y_error: float
-    epsilon: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +44,20 @@ class _Cloud:
     hollow: bool = False
     strong: bool = False
 
-    def points(self, dataset: str, utility: str, gap: str) -> list[_Point]:
-        """Those of a panel that have both values, by ε; a standard error that is unknown is drawn as none."""
-        points = []
-        for row in self.rows:
-            x, y = (_number(row["mean"].get(name)) for name in (utility, gap))
-            if row["dataset"] == dataset and np.isfinite([x, y]).all():
-                errors = (np.nan_to_num(_number(row["standard_error"].get(name))) for name in (utility, gap))
-                x_error, y_error = map(float, errors)
-                points.append(_Point(x=x, y=y, x_error=x_error, y_error=y_error, epsilon=row["epsilon"]))
-        return sorted(points, key=lambda point: (is_private(point.epsilon), point.epsilon or 0.0))
+    def points(self, dataset: str, utility: str, gap: str) -> NDArray[np.float64]:
+        """Rows (ε, utility, gap, their standard errors) of a panel, by ε, which is infinite where nothing is private.
+
+        Rows without either value are left out; an unknown standard error is drawn as none.
+        """
+        found = [
+            [np.inf if row["epsilon"] is None else row["epsilon"]]
+            + [_number(row[kind].get(name)) for kind in ("mean", "standard_error") for name in (utility, gap)]
+            for row in self.rows
+            if row["dataset"] == dataset
+        ]
+        points = np.array(sorted(found), dtype=np.float64).reshape(-1, 5)
+        points[:, 3:] = np.nan_to_num(points[:, 3:])
+        return points[np.isfinite(points[:, 1:]).all(axis=1)]
 
     def marker_look(self, *, private: bool) -> dict[str, str | float]:
         """How matplotlib draws a marker: filled, shaded where nothing is private, or an outline."""
@@ -175,7 +169,7 @@ def _cloud_figure(clouds: Sequence[_Cloud], *, utility: str, headline: str, capt
                 if utility != "accuracy":
                     axes.xaxis.set_major_formatter("{x:g}")
                 points = [(cloud, cloud.points(dataset, utility, f"{gap}_difference")) for cloud in clouds]
-                top = max((point.y + point.y_error for _, its in points for point in its), default=0.0)
+                top = max((float((its[:, 2] + its[:, 4]).max()) for _, its in points if len(its)), default=0.0)
                 axes.set_ylim(0.0, 1.15 * top if top > 0 else 1.0)
                 for cloud, its in points:
                     _draw_cloud(axes, cloud, its, epsilons)
@@ -184,26 +178,20 @@ def _cloud_figure(clouds: Sequence[_Cloud], *, utility: str, headline: str, capt
     return figure
 
 
-def _draw_cloud(axes: Axes, cloud: _Cloud, points: Sequence[_Point], epsilons: Sequence[float]) -> None:
+def _draw_cloud(axes: Axes, cloud: _Cloud, points: NDArray[np.float64], epsilons: Sequence[float]) -> None:
     layer = 4.0 if cloud.strong else 3.0
-    bars = axes.errorbar(
-        [point.x for point in points],
-        [point.y for point in points],
-        xerr=[point.x_error for point in points],
-        yerr=[point.y_error for point in points],
-        fmt="none",
-        ecolor=mixed(cloud.colour, "white", 0.45),
-    )
+    budgets, xs, ys, x_errors, y_errors = points.T
+    bars = axes.errorbar(xs, ys, xerr=x_errors, yerr=y_errors, fmt="none", ecolor=mixed(cloud.colour, "white", 0.45))
     for bar in bars[2]:
         bar.set(linewidth=0.8, zorder=layer - 0.4)
-    private = [point for point in points if is_private(point.epsilon)]
-    (path,) = axes.plot([point.x for point in private], [point.y for point in private], color=cloud.colour)
+    private = np.isfinite(budgets)
+    (path,) = axes.plot(xs[private], ys[private], color=cloud.colour)
     path.set(alpha=0.75, zorder=layer - 0.2, **cloud.line_look)
-    for point in points:
+    for epsilon, x, y, *_ in points.tolist():
         # Not clipped: a gap of zero lies on the axis.
-        (marker,) = axes.plot([point.x], [point.y], linestyle="none", gid="point", clip_on=False, zorder=layer)
-        size = _diameter(point.epsilon, epsilons) * _FILL.get(cloud.marker, 1.0)
-        marker.set(markersize=size, **cloud.marker_look(private=is_private(point.epsilon)))
+        (marker,) = axes.plot([x], [y], linestyle="none", gid="point", clip_on=False, zorder=layer)
+        size = _diameter(epsilon, epsilons) * _FILL.get(cloud.marker, 1.0)
+        marker.set(markersize=size, **cloud.marker_look(private=is_private(epsilon)))
 
 
 def _limits(rows: Sequence[Row], utility: str) -> tuple[float, float]:

@@ -65,13 +65,20 @@ def spread(function: Callable[[Task], Result], tasks: Sequence[Task], workers: W
 
 
 def _numbered(function: Callable[[Task], Result], position: int, task: Task) -> tuple[int, Result]:
-    n_threads = torch.get_num_threads()
     # Sums of several threads are added in another order: one, so that the machine does not matter.
-    torch.set_num_threads(1)
-    try:
+    with torch_threads(1):
         return position, function(task)
+
+
+@contextmanager
+def torch_threads(n_threads: int) -> Iterator[None]:
+    """Run with this many threads of torch and return to the former number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
     finally:
-        torch.set_num_threads(n_threads)
+        torch.set_num_threads(before)
 
 
 def _backend(workers: Workers) -> AbstractContextManager[Any]:
