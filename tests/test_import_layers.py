@@ -10,7 +10,8 @@ import fairdp
 
 # Lowest first. A name is a package, or a module at the top.
 LAYERS = """
-    _checks _files _format
+    _checks _records
+    _files _format
     randomness
     config
     data

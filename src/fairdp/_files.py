@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairdp._checks import ParameterError, SavedModelError
+from fairdp._records import to_plain
+
 
 def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
     """Replace a file in one step: the old content stays until the new one is complete."""
@@ -24,6 +27,14 @@ def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_out(out: Path, content: bytes) -> None:
+    """Write the file that a command's ``out`` names, or say in one line why that cannot be."""
+    try:
+        write_file(out, content)
+    except OSError as error:
+        raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
 
 
 def _umask() -> int:
@@ -51,15 +62,15 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], *, marker: str) ->
 def check_replaceable(folder: Path, *, marker: str) -> None:
     """Refuse, before any work is done, a folder that could not be written or that holds something else."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output folder {str(folder)!r} is a file; choose another name.")
+        raise SavedModelError(f"output folder {str(folder)!r} is a file; choose another name.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
-        raise ValueError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
+        raise SavedModelError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
     above = next(parent for parent in folder.absolute().parents if parent.exists())
     try:
         # Trying is the only sure answer: permissions say nothing of read-only and special file systems.
         os.rmdir(tempfile.mkdtemp(dir=above, prefix=".fairdp."))
     except OSError as error:
-        raise ValueError(
+        raise SavedModelError(
             f"output folder {str(folder)!r} cannot be written: {error.strerror} in {str(above)!r}."
         ) from None
 
@@ -78,19 +89,17 @@ def _swap_in(staging: Path, folder: Path) -> None:
             raise
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     """Readable JSON; numbers that JSON does not know (infinity, NaN) become null."""
-    return (json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(_known(to_plain(value)), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def described_tensors(path: Path, *, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:

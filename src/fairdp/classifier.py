@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairdp._format import html_table
 from fairdp.certify.certificate import Certificate
-from fairdp.certify.record import certificate_statement, estimated_metrics
+from fairdp.certify.estimates import estimated_metrics
+from fairdp.certify.statement import certificate_statement
 from fairdp.config.training import DEFAULT_METHOD
 from fairdp.data.arrays import grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
@@ -26,8 +27,8 @@ from fairdp.networks.models import ExtractorBuilder
 from fairdp.run.fit import FittedRun, Trial, fit_run, prepare_run
 from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
+from fairdp.saved.fitted import loaded_form, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
-from fairdp.saved.form import loaded_form, saved_form, storable
 
 
 class FairDPClassifier(ClassifierMixin, BaseEstimator):

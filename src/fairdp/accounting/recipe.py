@@ -17,7 +17,7 @@ class Companion(Protocol):
 
     @property
     def what(self) -> str:
-        """What the statistics are, for the privacy statement."""
+        """Code of the statistics in the privacy record; `fairdp.accounting.words` has the words."""
 
     @property
     def share(self) -> float:

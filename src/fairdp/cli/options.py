@@ -1,17 +1,19 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairdp._checks import InputError
 from fairdp._format import bound_above
-from fairdp.cli.flags import with_flags
+from fairdp.cli.flags import in_flags
 from fairdp.config.training import DEFAULT_METHOD
 
 if TYPE_CHECKING:
+    from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.records import Source
 
 Command = Callable[..., Any]
@@ -148,20 +150,20 @@ def certificate_options(command: Command) -> Command:
     return command
 
 
-def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -> None:
+def exit_unless_met(certificate: "Certificate | NotCertified", *, required: float | None) -> None:
     """End with exit code 1 if a bound was required beforehand and the certificate does not reach it."""
+    from fairdp.certify.certificate import NotCertified
+
     if required is None:
         return
-    if not certificate["certified"]:
-        reason = with_flags(certificate["reason"], click.get_current_context().command)
-        click.echo(f"missed: --require-tau {required:g}: not certified, because {reason}.", err=True)
-        raise click.exceptions.Exit(1)
-    missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
-    for metric, gap in missed.items():
-        if gap["claimed"]:
-            certified = bound_above(gap["tau"])
-            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {certified}.", err=True)
-    if missed:
+    missed = f"missed: --require-tau {required:g}:"
+    if isinstance(certificate, NotCertified):
+        reason = in_flags(InputError(certificate.reason.explanation), click.get_current_context().command)
+        click.echo(f"{missed} not certified, because {reason}.", err=True)
+    for metric, gap in certificate.gaps.items():
+        if gap.claimed and gap.tau > required:
+            click.echo(f"{missed} {metric} is certified at {bound_above(gap.tau)}.", err=True)
+    if not certificate.met:
         raise click.exceptions.Exit(1)
 
 

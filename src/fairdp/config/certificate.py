@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -22,6 +23,25 @@ _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
 
 # Below this a certificate says nothing and takes hours: its noise spreads over the square of one over epsilon.
 SMALLEST_EPSILON = 0.02
+
+
+class NoCertificate(StrEnum):
+    """Why there is no certificate: a code for files, and an explanation for people."""
+
+    NO_RECORDS_HELD_OUT = "no_records_held_out"
+    ONE_GROUP = "one_group"
+    EPSILON_INFINITE = "epsilon_infinite"
+    EPSILON_TOO_SMALL = "epsilon_too_small"
+
+    @property
+    def explanation(self) -> str:
+        """What follows "because", with parameters in backquotes, as messages have them."""
+        return {
+            NoCertificate.NO_RECORDS_HELD_OUT: "no records were held out for it (`certify_fraction`=0)",
+            NoCertificate.ONE_GROUP: "there is only one group, hence no gap to bound",
+            NoCertificate.EPSILON_INFINITE: "it is made from noisy counts, and `epsilon`=inf asks for no noise",
+            NoCertificate.EPSILON_TOO_SMALL: f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted",
+        }[self]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,14 +143,12 @@ class CertificationSettings:
         if self.registration.n_looks > 1 and self.registration.require_tau is None:
             raise ValueError(f"n_looks={self.registration.n_looks} needs require_tau: the bound that ends training.")
 
-    def reason_for_none(self, *, n_groups: int, epsilon: float) -> str | None:
+    def reason_for_none(self, *, n_groups: int, epsilon: float) -> NoCertificate | None:
         """Why no certificate can be made, or None."""
         if not self.fraction:
-            return "no records were held out for it (certify_fraction=0)"
+            return NoCertificate.NO_RECORDS_HELD_OUT
         if n_groups < 2:
-            return "there is only one group, hence no gap to bound"
+            return NoCertificate.ONE_GROUP
         if np.isinf(epsilon):
-            return "it is made from noisy counts, and epsilon=inf asks for no noise"
-        if epsilon < SMALLEST_EPSILON:
-            return f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted"
-        return None
+            return NoCertificate.EPSILON_INFINITE
+        return NoCertificate.EPSILON_TOO_SMALL if epsilon < SMALLEST_EPSILON else None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.words import LONG_GRADIENTS
 from fairdp.config.training import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
@@ -26,10 +27,7 @@ class GroupAdaptiveClip(Companion):
     clip_norm: float
     n_groups: int
     share: float = 0.02
-    what: str = (
-        "how many gradients of each group exceed that norm, from which follow the larger norm to which the group is "
-        "clipped and the noise that grows with it"
-    )
+    what: str = LONG_GRADIENTS
     needs_norms: bool = True
 
     @property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.words import DECISIONS, DECISIONS_BY_LABEL, MOST_CLIP_ROOM
 from fairdp.config.training import TrainConfig
 from fairdp.methods.control import BandControl, Rates, allowed_gap
 from fairdp.methods.dpsgd import dpsgd
@@ -22,7 +23,7 @@ _SMOOTHING = 0.8
 _AVERAGING = 0.95
 _LARGEST_PULL = 10.0
 # How far the clip norm follows the largest pull, where cells depend on labels, and by how much at most.
-_ROOM, _MOST_ROOM = 0.7, 6.0
+_ROOM, _MOST_ROOM = 0.7, MOST_CLIP_ROOM
 # A label is taken to be at least this frequent in its group, until the counts know better.
 _SMALLEST_SHARE = 0.02
 
@@ -62,11 +63,7 @@ class ParityControl(Companion):
 
     @property
     def what(self) -> str:
-        decisions = "decisions between those of the iterate and of the averaged model, counted for each group"
-        if not self._by_label:
-            return decisions
-        clips = f"from which follow the norm to which gradients are clipped, at most {_MOST_ROOM:g} times that one"
-        return f"{decisions} and label, with their sizes, {clips}, and the noise that grows with it"
+        return DECISIONS_BY_LABEL if self._by_label else DECISIONS
 
     @property
     def n_statistics(self) -> int:

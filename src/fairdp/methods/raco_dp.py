@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.words import SOFT_PREDICTIONS, SOFT_PREDICTIONS_BY_LABEL
 from fairdp.config.training import TrainConfig
 from fairdp.methods.control import allowed_gap
 from fairdp.methods.dpsgd import dpsgd
@@ -40,8 +41,7 @@ class RateConstraints(Companion):
 
     @property
     def what(self) -> str:
-        by = "group" if self.parity == "demographic_parity" else "group and label"
-        return f"a histogram of soft predictions for each {by}"
+        return SOFT_PREDICTIONS if self.parity == "demographic_parity" else SOFT_PREDICTIONS_BY_LABEL
 
     @property
     def n_statistics(self) -> int:

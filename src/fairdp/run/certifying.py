@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified, certify
+from fairdp.certify.certificate import Certificate, NotCertified, certify
+from fairdp.certify.origin import HeldOutRecords, Origin
 from fairdp.certify.release import release_counts
 from fairdp.config.certificate import SMALLEST_EPSILON, Registration
 from fairdp.config.training import TrainConfig
@@ -83,6 +84,7 @@ class Looks:
         self.model, self.settings, self.parts, self.privacy = model, settings, parts, privacy
         self.generators = generators
         self.certificate: Certificate | None = None
+        self.look = 0
         self.predictor = settings.predictor
         tosses = self.predictor.tosses_coins or settings.certification.target_tau is not None
         if tosses or METHODS[settings.method].post_processes:
@@ -133,15 +135,14 @@ class Looks:
             certificate = certificate.diluted(target)
             assert certificate.dilution is not None
             predictor = replace(predictor, dilution=certificate.dilution.share, constant=certificate.dilution.constant)
-        about = {
-            "model_sha256": self.model.digest(),
-            "predictor": predictor.described(),
-            "smoothing": self.model.described_smoothing(),
-            "records": HELD_OUT,
-            "noise_seeded": self.generators.seeded,
-            "fraction": self.parts.fraction,
-        }
-        return predictor, replace(certificate, about={**certificate.about, **about})
+        about = Origin(
+            model_sha256=self.model.digest(),
+            predictor=predictor.described(),
+            smoothing=self.model.described_smoothing(),
+            records=HeldOutRecords(fraction=self.parts.fraction, look=self.look),
+            noise_seeded=self.generators.seeded,
+        )
+        return predictor, replace(certificate, about=about)
 
     def _look(self, look: int) -> Certificate:
         names = self.parts.held_out.group_names
@@ -156,8 +157,8 @@ class Looks:
             # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
             rand_below=self.generators.below(f"look {look} at {counts.tolist()} with {epsilons}"),
         )
-        capped = certificate.capped(self.predictor.input_agnostic_tau(self.model))
-        return replace(capped, about={"look": look})
+        self.look = look
+        return certificate.capped(self.predictor.input_agnostic_tau(self.model))
 
 
 def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:

@@ -103,7 +103,7 @@ def prepare_run(
     parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)
     progress.observe_parts(parts.train, parts.held_out)
     shape = data.X.shape[1:]
-    config, plan, privacy = account(
+    planned = account(
         settings,
         parts,
         shape,
@@ -112,14 +112,14 @@ def prepare_run(
         selection=trial.selection if trial else None,
     )
     model_config = settings.model_config(shape, columns)
-    check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
+    check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
     model = build_model(model_config, shape, settings.module, generators.start)
-    model.smoothing = settings.smoothing(config, generators)
+    model.smoothing = settings.smoothing(planned.config, generators)
     return PreparedRun(
         settings=settings,
-        looks=Looks(model, settings, parts, privacy, generators),
-        plan=plan,
-        config=config,
+        looks=Looks(model, settings, parts, planned.privacy, generators),
+        plan=planned.plan,
+        config=planned.config,
         model_config=model_config,
         resumed=resumed,
     )

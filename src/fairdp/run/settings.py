@@ -7,7 +7,7 @@ from typing import Any
 
 from fairdp import _checks
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.config.certificate import METRICS, CertificationSettings, Registration
+from fairdp.config.certificate import METRICS, CertificationSettings, NoCertificate, Registration
 from fairdp.config.defaults import TRAINING_PARAMETERS, defaults_of, kind_of, train_config
 from fairdp.config.model import ModelConfig
 from fairdp.config.training import TrainConfig, plain
@@ -145,7 +145,7 @@ class RunSettings:
             **others,
         )
 
-    def reason_for_no_certificate(self, n_groups: int) -> str | None:
+    def reason_for_no_certificate(self, n_groups: int) -> NoCertificate | None:
         """Why no records need to be held out for a certificate, or None."""
         return self.certification.reason_for_none(n_groups=n_groups, epsilon=self.budget.epsilon)
 

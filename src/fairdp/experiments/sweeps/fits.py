@@ -81,12 +81,12 @@ def _certified(model: FairDPClassifier) -> dict[str, float]:
     """Bounds of the certificate, if there is one; by the name of the metric, and of demographic parity once more."""
     if not isinstance(model.certificate_, Certificate):
         return {}
-    record = model.certificate_.to_dict()
-    taus = {f"certified_{metric}": record[metric]["tau"] for metric in METRICS if metric in record}
-    if "demographic_parity" in record:
-        own = record["demographic_parity"]
-        taus |= {"certified_gap": own["tau"], "certified_ratio": own["ratio"]}
-    return taus
+    gaps = model.certificate_.gaps
+    found: dict[str, Any] = {f"certified_{metric}": gap.tau for metric, gap in gaps.items()}
+    if "demographic_parity" in gaps:
+        own = gaps["demographic_parity"]
+        found |= {"certified_gap": own.tau, "certified_ratio": own.ratio}
+    return found
 
 
 def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str, list[float]]:
