@@ -13,9 +13,10 @@ from classifier_cases import CERTIFIED, fitted
 from fairdp import METHODS
 from fairdp._files import json_bytes
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
-from fairdp.certify.certificate import certificate_from, certify
+from fairdp.certify.certificate import certify
 from fairdp.certify.gaps import gap_bound
-from fairdp.certify.record import certificate_record, certificate_statement
+from fairdp.certify.record import certificate_record, read_record
+from fairdp.certify.statement import certificate_statement
 from fairdp.saved.verify import folder as verification
 
 ONE = {"certify_metrics": ("demographic_parity",)}
@@ -151,10 +152,7 @@ def epsilon_of(mechanism: dict, delta: float) -> float:
 
 def reword(certificate: dict) -> None:
     """Let the words say what the record says now."""
-    record = dict(certificate)
-    if record["dilution"]:
-        record["dilution"] = {name: record["dilution"][name] for name in ("share", "constant", "target_tau")}
-    certificate["statement"] = certificate_statement(certificate_from(record))
+    certificate["statement"] = certificate_statement(read_record(certificate).certificate())
 
 
 def recompute(certificate: dict) -> None:

@@ -23,7 +23,7 @@ class TestRefusals:
             ({"delta": 0.0}, r"^delta must be in \(0, 1\), got 0\.0\.$"),
             (
                 {"delta": 0.01},
-                r"^delta must be below 1/n = 0\.0017 for n = 600 records, got 0\.01; use 2e-04 or less\.$",
+                r"^delta must be below 1/n = 0\.0017 for n = 600 records, got 0\.01\. Use 2e-04 or less\.$",
             ),
             ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
             ({"sample_rate": 0.001}, r"^group 'f' has 200 records, fewer than one per batch at sample_rate=0\.001;"),
@@ -187,7 +187,7 @@ class TestSaving:
 
         model = fitted(module=build)
         model.save(tmp_path / "model")
-        with pytest.raises(ValueError, match="was trained with an own module; pass its builder as module="):
+        with pytest.raises(ValueError, match="was trained with your own module; pass its builder as module="):
             FairDPClassifier.load(tmp_path / "model")
         X = people()[0]
         loaded = FairDPClassifier.load(tmp_path / "model", module=build)

@@ -215,7 +215,7 @@ def test_no_table_shows_less_epsilon_than_was_accounted(capsys):
     spent = dataclasses.replace(privacy, epsilon=0.99974, epsilon_by_group={"f": 0.99974, "m": 0.123421})
     settings = {**SETTINGS, "delta": 1e-5, "clip_norm": None, "weight_bound": 1.0, "noise_allocation": "average"}
     report = plan_report(group_sizes=(200, 200), **settings)
-    print_plan({**report, "privacy": spent.to_dict()}, as_json=False)
+    print_plan(dataclasses.replace(report, privacy=spent), as_json=False)
     shown = capsys.readouterr().out
     assert "0.9998" in shown
     assert "m 0.1235" in shown
@@ -244,12 +244,12 @@ def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(mon
 
 def test_records_with_coarse_values_are_not_called_fresh_unless_that_can_be_told():
     from fairdp.commands.certify import refuse_used
-    from fairdp.saved.used_records import TRAINING, Register
+    from fairdp.saved.used_records import TRAINING, UsedRecords
 
     coarse = np.random.default_rng(0).integers(64, size=(2, 5000), dtype=np.uint64)
-    register = Register.new().with_use(TRAINING, coarse[0])
-    assert refuse_used(register, coarse[1]) is False
+    used = UsedRecords.new().with_use(TRAINING, coarse[0])
+    assert refuse_used(used, coarse[1]) is False
     with pytest.raises(ValueError, match="5000 of 5000 records were used before"):
-        refuse_used(register, coarse[0][::-1])
+        refuse_used(used, coarse[0][::-1])
     fine = np.random.default_rng(1).integers(2**60, size=(2, 5000), dtype=np.uint64)
-    assert refuse_used(Register.new().with_use(TRAINING, fine[0]), fine[1]) is True
+    assert refuse_used(UsedRecords.new().with_use(TRAINING, fine[0]), fine[1]) is True

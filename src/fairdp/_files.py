@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and JSON that every reader accepts."""
+"""Files and folders that are written whole or not at all, and what goes into them: JSON that every reader accepts."""
 
 import json
 import math
@@ -6,8 +6,16 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from fairdp._checks import ParameterError, SavedModelError
+
+T = TypeVar("T")
 
 
 def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
@@ -24,6 +32,14 @@ def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_out(out: Path, content: bytes) -> None:
+    """Write the file that a command's ``out`` names, or say in one line why that cannot be."""
+    try:
+        write_file(out, content)
+    except OSError as error:
+        raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
 
 
 def _umask() -> int:
@@ -51,15 +67,15 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], *, marker: str) ->
 def check_replaceable(folder: Path, *, marker: str) -> None:
     """Refuse, before any work is done, a folder that could not be written or that holds something else."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"output folder {str(folder)!r} is a file; choose another name.")
+        raise SavedModelError(f"output folder {str(folder)!r} is a file; choose another name.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
-        raise ValueError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
+        raise SavedModelError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
     above = next(parent for parent in folder.absolute().parents if parent.exists())
     try:
         # Trying is the only sure answer: permissions say nothing of read-only and special file systems.
         os.rmdir(tempfile.mkdtemp(dir=above, prefix=".fairdp."))
     except OSError as error:
-        raise ValueError(
+        raise SavedModelError(
             f"output folder {str(folder)!r} cannot be written: {error.strerror} in {str(above)!r}."
         ) from None
 
@@ -78,19 +94,17 @@ def _swap_in(staging: Path, folder: Path) -> None:
             raise
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     """Readable JSON; numbers that JSON does not know (infinity, NaN) become null."""
-    return (json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(_known(to_plain(value)), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def described_tensors(path: Path, *, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -101,3 +115,76 @@ def described_tensors(path: Path, *, framework: str) -> tuple[dict[str, Any], di
     with safe_open(path, framework=framework) as file:
         names = file.keys()
         return json.loads(file.metadata()["fairdp"]), {name: file.get_tensor(name) for name in names}
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses and mappings as dicts, tuples as lists, all the way down; everything else as it is.
+
+    >>> from fairdp.config.model import ModelConfig
+    >>> to_plain(ModelConfig(kind="mlp"))["hidden"]
+    [32]
+    """
+    if is_dataclass(value):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(kind: type[T], value: object) -> T:
+    """Inverse of `to_plain`, for a dataclass; a TypeError names what is missing, unknown or of another type.
+
+    JSON has no infinity: it is written as null, and read as such where a number must be.
+    """
+    read: T = _read(kind, value, kind.__name__)
+    return read
+
+
+def _read(kind: Any, value: Any, name: str) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _read_union(parts, value, name)
+    if origin is Literal and value in parts:
+        return value
+    if isinstance(kind, type) and issubclass(kind, Enum) and value in tuple(kind):
+        return kind(value)
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _read_dataclass(kind, value)
+    if origin is dict and isinstance(value, dict):
+        return {key: _read(parts[1], item, f"{name}.{key}") for key, item in value.items()}
+    if origin is tuple and isinstance(value, list):
+        each = parts[:1] * len(value) if parts[-1] is ... else parts
+        return tuple(_read(own, item, name) for own, item in zip(each, value, strict=True))
+    if kind is float and (value is None or type(value) is int):
+        return math.inf if value is None else float(value)
+    if kind in (Any, object) or type(value) is kind:
+        return value
+    raise TypeError(f"{name} is {value!r}")
+
+
+def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+    """As the first kind that fits."""
+    if value is None and NoneType in kinds:
+        return None
+    *others, last = (kind for kind in kinds if kind is not NoneType)
+    for kind in others:
+        try:
+            return _read(kind, value, name)
+        except TypeError:
+            continue
+    return _read(last, value, name)
+
+
+def _read_dataclass(kind: Any, record: dict[str, Any]) -> Any:
+    types = _field_types(kind)
+    needed = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}
+    if wrong := (needed - record.keys()) | (record.keys() - types.keys()):
+        raise TypeError(f"{', '.join(sorted(wrong))} is missing or unknown")
+    return kind(**{name: _read(types[name], value, name) for name, value in record.items()})
+
+
+@cache
+def _field_types(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairdp._format import html_table
 from fairdp.certify.certificate import Certificate
-from fairdp.certify.record import certificate_statement, estimated_metrics
+from fairdp.certify.estimates import estimated_metrics
+from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
 from fairdp.data.arrays import grouped_arrays, records_of
@@ -28,8 +29,8 @@ from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import FittedRun, fit_run
 from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.settings import RunSettings
+from fairdp.saved.fitted import loaded_form, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
-from fairdp.saved.form import loaded_form, saved_form, storable
 
 
 @with_parameters

@@ -14,6 +14,8 @@ from numbers import Integral
 
 import numpy as np
 
+from fairdp._checks import ParameterError
+
 KEY_BYTES = 32
 
 # Uniform whole number below its argument.
@@ -115,5 +117,5 @@ def seed_of(random_state: int | np.random.RandomState | np.random.Generator | No
         # As many bits as the operating system would give: 31 could be tried one by one.
         return int.from_bytes(random_state.bytes(16), "little")
     if not isinstance(random_state, Integral) or random_state < 0:
-        raise ValueError(f"random_state must be None or a whole number of at least 0, got {random_state!r}.")
+        raise ParameterError("random_state", random_state, "must be None or a whole number of at least 0")
     return int(random_state)

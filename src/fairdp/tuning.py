@@ -12,7 +12,7 @@ from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.account import trial_spends
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
 from fairdp.certify.certificate import Certificate
-from fairdp.certify.record import estimated_metrics
+from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
@@ -136,7 +136,7 @@ def _planned(
         spends = []
         for own in candidates:
             settings = _settings(estimator, own, epsilon)
-            privacy = account(settings, parts, data.X.shape[1:], seeded=seeded)[2]
+            privacy = account(settings, parts, data.X.shape[1:], seeded=seeded).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
         return Selection(expected_trials=expected, by_group=merged(spends))
@@ -160,7 +160,7 @@ def _check(settings: RunSettings, data: GroupedData) -> None:
     reason = settings.reason_for_no_certificate(data.n_groups)
     if reason:
         raise InputError(
-            f"trials are compared by the counts of their certificates, but there is none, because {reason}."
+            f"trials are compared by the counts of their certificates, but there is none, because {reason.explanation}."
         )
     if settings.group_sizes == "private":
         raise ParameterError(

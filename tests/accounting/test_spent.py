@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairdp._files import json_bytes
+from fairdp._files import from_plain, json_bytes
 from fairdp.accounting.account import privacy_spent
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
@@ -95,7 +95,7 @@ def test_epsilon_is_the_worst_group_and_average_noise_protects_the_large_group_m
 def test_the_record_survives_json(epsilon):
     spent = spent_by(epsilon=epsilon, seeded=True, assumptions=("a", "b"))
     text = json_bytes(spent.to_dict())
-    assert PrivacySpent.from_dict(json.loads(text)) == spent
+    assert from_plain(PrivacySpent, json.loads(text)) == spent
 
 
 def test_no_noise_is_labelled_and_is_null_in_json():
@@ -109,6 +109,6 @@ def test_no_noise_is_labelled_and_is_null_in_json():
 
 def test_a_method_that_does_not_clip_survives_json():
     spent = spent_by(replace(RECIPE, clip_norm=math.inf, noise_allocation="none"))
-    back = PrivacySpent.from_dict(json.loads(json_bytes(spent.to_dict())))
+    back = from_plain(PrivacySpent, json.loads(json_bytes(spent.to_dict())))
     assert back == spent
     assert math.isinf(back.clip_norm)

@@ -92,7 +92,7 @@ class TestCommand:
         fitted(predictor="gibbs").save("model")
         self.refused(run, "decides by a secret coin for each person", "fairdp predict", "'deterministic'")
         fitted(module=Own).save("model")
-        self.refused(run, "own module", "write_onnx(FairDPClassifier.load(folder, module=...)")
+        self.refused(run, "your own module", "write_onnx(FairDPClassifier.load(folder, module=...)")
         fitted().save("model")
         self.refused(run, "--out must end in .onnx, got 'model.pt'", out="model.pt")
         self.refused(run, "--out='none/model.onnx' cannot be written", out="none/model.onnx")

@@ -2,25 +2,33 @@
 
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.certify.certificate import NotCertified, certify
+from fairdp.certify.claims import CertifiedGap
 from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs, print_plan
+from fairdp.commands.fit import FitReport
+from fairdp.commands.plan import ExpectedWidths, PaperBounds, PlanReport, UtilityCeiling
+from fairdp.commands.saved_models import EvaluationReport
+from fairdp.config.certificate import NoCertificate
+from fairdp.run.plan import plan_run
 
-PRIVACY = {
-    "epsilon": 0.98765,
-    "delta": 1e-5,
-    "epsilon_by_group": {"f": 0.98765, "m": 0.5},
-    "epsilon_rdp": 1.25,
-    "noise_multiplier": 1.5,
-    "noise_allocation": "average",
-    "statistics_multiplier": 0.0,
-    "selection": None,
-    "noise_std": 0.01,
-    "sample_rate": 0.01,
-    "n_steps": 200,
-    "clip_norm": 1.0,
-}
+PLAN = plan_run(
+    method="fairdp",
+    kind="mlp",
+    budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
+    training={"sample_rate": 0.01, "n_steps": 200, "clip_norm": 1.0, "learning_rate": None},
+    sizes={"f": 1000.0, "m": 20000.0},
+    groups=("f", "m"),
+    certify_fraction=0.0,
+)
+PRIVACY = replace(
+    PLAN.privacy, epsilon=0.98765, epsilon_by_group={"f": 0.98765, "m": 0.5}, noise_allocation="average", noise_std=0.01
+)
 METRICS = {
     "auc": 0.81234,
     "accuracy": 0.7,
@@ -36,21 +44,22 @@ METRICS = {
 
 
 def fit_report(**changes):
-    return {
-        "method": "fairdp",
-        "dataset": "people.csv",
-        "n_train": 1200,
-        "n_certify": 0,
-        "n_test": 300,
-        "privacy": PRIVACY,
-        "metrics": METRICS,
-        "certificate": {"certified": False, "reason": "of rain", "statement": "Not certified, because of rain."},
-        "warnings": ["mind the gap"],
-        "seconds": {"train": 1.0, "certify": 0.0, "total": 2.0},
-        "out": "model",
-        "statement": "The model is private.",
-        **changes,
-    }
+    report = FitReport(
+        method="fairdp",
+        dataset="people.csv",
+        n_train=1200,
+        n_certify=0,
+        n_test=300,
+        privacy=PRIVACY,
+        metrics=METRICS,
+        certificate=NotCertified(NoCertificate.ONE_GROUP),
+        notes={},
+        warnings=("mind the gap",),
+        seconds={"train": 1.0, "certify": 0.0, "total": 2.0},
+        out="model",
+        statement="The model is private.",
+    )
+    return replace(report, **changes)
 
 
 def test_a_run_as_json_is_one_object_with_null_for_no_evidence(capsys):
@@ -70,50 +79,50 @@ def test_a_run_as_text_says_the_same_and_warns_on_stderr(capsys):
     assert "1,200 training, 300 test records" in out
     assert "f 0.2500, m 0.3500" in out
     assert "The model is private." in out
-    assert "Not certified, because of rain." in out
+    assert "not certified, because there is only one group" in out
     assert "Model written to model." in out
     assert err == "warning: mind the gap\n"
 
 
 def test_bounds_stand_beside_what_was_measured_and_are_rounded_to_the_safe_side(capsys):
-    claims = {
-        "metrics": ["demographic_parity", "equal_opportunity"],
-        "demographic_parity": {"tau": 0.12341, "ratio": 0.43219, "claimed": True},
-        "equal_opportunity": {"tau": 1.0, "ratio": None, "claimed": False},
+    counts = np.array([[[40, 10], [10, 40]], [[80, 20], [20, 80]]])
+    sized = {"epsilon": 1.0, "group_names": ("f", "m"), "expected_sizes": (100.0, 200.0)}
+    gaps = {
+        "demographic_parity": CertifiedGap(tau=0.12341, pair=("f", "m"), ratio=0.43219),
+        "equal_opportunity": CertifiedGap(tau=1.0, pair=("f", "m"), claimed=False),
     }
-    certificate = {"certified": True, "confidence": 0.95, "statement": "Certified.", **claims}
+    certificate = replace(certify(counts, **sized), gaps=gaps)
     print_fit(fit_report(n_certify=250, certificate=certificate), as_json=False)
     out = capsys.readouterr().out
     assert "1,200 training, 250 certification, 300 test records" in out
     assert "certified, 95 %" in out
     assert "at most 0.1235" in out
     assert "at least 0.4321" in out
-    assert out.count("at most") == 1
+    assert out.count("at most") == 2  # In the table and in the statement.
 
 
 def test_a_model_that_was_not_saved_is_not_said_to_be(capsys):
-    print_fit(fit_report(out=None, warnings=[]), as_json=False)
+    print_fit(fit_report(out=None, warnings=()), as_json=False)
     out, err = capsys.readouterr()
     assert "written" not in out
     assert err == ""
 
 
 def test_an_infinite_epsilon_is_a_word(capsys):
-    print_fit(fit_report(privacy={**PRIVACY, "epsilon": math.inf}), as_json=False)
+    print_fit(fit_report(privacy=replace(PRIVACY, epsilon=math.inf)), as_json=False)
     assert "infinite at delta" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_evaluation_shows_intervals(capsys, as_json):
-    report = {
-        "method": "fairdp",
-        "n_test": 300,
-        "metrics": METRICS,
-        "confidence": 0.9,
-        "intervals": {"auc": [0.8, 0.83], "demographic_parity_ratio": [math.nan, math.nan]},
-        "note": "For the data holder's eyes, outside the privacy guarantee.",
-        "warnings": [],
-    }
+    report = EvaluationReport(
+        method="fairdp",
+        n_test=300,
+        metrics=METRICS,
+        confidence=0.9,
+        intervals={"auc": (0.8, 0.83), "demographic_parity_ratio": (math.nan, math.nan)},
+        warnings=(),
+    )
     print_evaluation(report, as_json=as_json)
     out = capsys.readouterr().out
     if as_json:
@@ -126,16 +135,17 @@ def test_an_evaluation_shows_intervals(capsys, as_json):
 
 
 def plan_report(**changes):
-    return {
-        "method": "fairdp",
-        "group_sizes": [1000, 20000],
-        "expected_batch_sizes": [10.0, 200.0],
-        "privacy": PRIVACY,
-        "certificate": None,
-        "paper": {"theorem_2_printed": None, "theorem_2_corrected": None, "monte_carlo_error": None},
-        "utility_ceiling": {"input_agnostic_tau": 0.1, "accuracy": 0.775},
-        **changes,
-    }
+    report = PlanReport(
+        method="fairdp",
+        group_sizes=(1000, 20000),
+        expected_batch_sizes=(10.0, 200.0),
+        sensitivities=(0.1, 0.005),
+        privacy=PRIVACY,
+        certificate=None,
+        paper=PaperBounds(),
+        utility_ceiling=UtilityCeiling(input_agnostic_tau=0.1, accuracy=0.775),
+    )
+    return replace(report, **changes)
 
 
 def test_a_plan_as_text(capsys):
@@ -151,16 +161,16 @@ def test_a_plan_as_text(capsys):
 
 @pytest.mark.parametrize(("fraction", "words"), [(0.35, "0.35 of the records"), (None, "not with these records")])
 def test_a_plan_as_text_says_what_the_certificate_would_be_worth(capsys, fraction, words):
-    certificate = {
-        "fraction": 0.2,
-        "confidence": 0.95,
-        "positive_rate": 0.1,
-        "label_rate": 0.25,
-        "expected_widths": {"demographic_parity": 0.01234, "equal_opportunity": 0.05678},
-        "target_width": 0.03,
-        "fraction_for_target_width": fraction,
-    }
-    paper = {"theorem_2_printed": 0.1234, "theorem_2_corrected": 1.0, "monte_carlo_error": 0.5}
+    certificate = ExpectedWidths(
+        fraction=0.2,
+        confidence=0.95,
+        positive_rate=0.1,
+        label_rate=0.25,
+        expected_widths={"demographic_parity": 0.01234, "equal_opportunity": 0.05678},
+        target_width=0.03,
+        fraction_for_target_width=fraction,
+    )
+    paper = PaperBounds(theorem_2_printed=0.1234, theorem_2_corrected=1.0, monte_carlo_error=0.5)
     print_plan(plan_report(certificate=certificate, paper=paper), as_json=False)
     out = " ".join(capsys.readouterr().out.split())
     assert "0.2 of the records, confidence 0.95; 0.1 positive decisions, 0.25 positive labels" in out

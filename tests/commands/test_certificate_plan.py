@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fairdp._files import to_plain
 from fairdp.certify.certificate import certify
 from fairdp.cli import main
 from fairdp.commands.plan import CertificatePlan, plan_report
@@ -28,7 +29,7 @@ PLAN = ("plan", "--method", "fairdp", "--epsilon", 1, "--group-sizes", "10000,20
 
 
 def plan_of(certificate=None, **changes):
-    return plan_report(**{**DEFAULTS, **changes}, certificate=certificate)
+    return to_plain(plan_report(**{**DEFAULTS, **changes}, certificate=certificate))
 
 
 def expected_counts(sizes, plan: CertificatePlan) -> np.ndarray:

@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from cli_cases import SCHEMA, people
+from fairdp.accounting.words import READ_FROM_TABLE, assumption_in_words
 from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.progress import progress_bar
-from fairdp.commands.records import READ_FROM_TABLE, Source, load_records
+from fairdp.commands.records import Source, load_records
 from fairdp.commands.saved_models import run_evaluate, run_predict
-from fairdp.saved.used_records import read_register
+from fairdp.saved.used_records import read_used_records
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
@@ -86,17 +87,17 @@ def test_named_data_sets(source):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dataset": "adult"}, r"^give TABLE or --dataset, not both: got '.*people\.csv' and 'adult'\.$"),
-        ({"label": None}, r"^--label is needed with a table: name the column of '.*people\.csv'\.$"),
-        ({"sensitive": ()}, r"^--sensitive is needed with a table"),
-        ({"table": None, "dataset": "adult"}, r"^--label goes with a table, not with a named data set"),
+        ({"dataset": "adult"}, r"^give TABLE or dataset, not both: got '.*people\.csv' and 'adult'\.$"),
+        ({"label": None}, r"^label is needed with a table: name the column of '.*people\.csv'\.$"),
+        ({"sensitive": ()}, r"^sensitive is needed with a table"),
+        ({"table": None, "dataset": "adult"}, r"^label goes with a table, not with a named data set"),
         (
             {"table": None, "dataset": "adlt", "label": None, "sensitive": ()},
             r"^unknown data set 'adlt'; known are adult, ",
         ),
         (
             {"table": None},
-            r"^there is nothing to train on: name a table, TABLE .* such as --dataset adult\.$",
+            r"^there is nothing to train on: name a table, TABLE .* such as dataset adult\.$",
         ),
         ({"test_fraction": 0.0}, r"^test_fraction must be in \(0, 1\), got 0\.0\.$"),
     ],
@@ -108,25 +109,25 @@ def test_sources_that_say_too_much_or_too_little_are_refused(source, changes, me
 
 def test_fit_reports_and_saves(source, tmp_path):
     report = run_fit(task_of(source, tmp_path / "model"))
-    assert report["n_train"] + report["n_certify"] + report["n_test"] == 600
-    assert 1.9 <= report["privacy"]["epsilon"] <= 2
-    assert set(report["metrics"]["positive_rate_by_group"]) == {"f", "m"}
-    assert report["seconds"]["total"] >= report["seconds"]["train"] > 0
-    assert READ_FROM_TABLE in report["statement"]
-    assert "seed is secret" in report["statement"]
-    assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report["privacy"]["epsilon"]
+    assert report.n_train + report.n_certify + report.n_test == 600
+    assert 1.9 <= report.privacy.epsilon <= 2
+    assert set(report.metrics["positive_rate_by_group"]) == {"f", "m"}
+    assert report.seconds["total"] >= report.seconds["train"] > 0
+    assert assumption_in_words(READ_FROM_TABLE) in report.statement
+    assert "seed is secret" in report.statement
+    assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report.privacy.epsilon
     saved = json.loads((tmp_path / "model" / "certificate.json").read_text())
-    assert saved["certified"] is report["certificate"]["certified"] is True
-    assert saved["statement"] == report["certificate"]["statement"]
+    assert saved["certified"] is report.certificate.certified is True
+    assert saved["statement"] == report.certificate_statement
 
 
 def test_the_register_of_a_model_is_beside_it_and_for_its_owner(source, tmp_path):
     report = run_fit(task_of(source, tmp_path / "model"))
     path = tmp_path / "model.register"
     assert path.stat().st_mode & 0o777 == 0o600
-    uses = read_register(path).uses
+    uses = read_used_records(path).uses
     found = {name: len(known) for name, known in uses.items()}
-    assert found == {"training": report["n_train"], "certificate 1": report["n_certify"]}
+    assert found == {"training": report.n_train, "certificate 1": report.n_certify}
     assert min(found.values()) > 0
 
 
@@ -167,10 +168,10 @@ def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp
     for name, read in (("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)):
         report = run_predict(tmp_path / "model", tmp_path / "new.csv", tmp_path / name)
         found = read(tmp_path / name)
-        assert report["n_rows"] == len(found) == 50
+        assert report.n_rows == len(found) == 50
         np.testing.assert_array_equal(found["decision"] == "yes", found["score"] >= 0)
         np.testing.assert_allclose(found["probability"], 1 / (1 + np.exp(-found["score"])))
-        assert report["positive_rate"] == pytest.approx((found["score"] >= 0).mean())
+        assert report.positive_rate == pytest.approx((found["score"] >= 0).mean())
 
 
 def test_the_positive_label_can_be_chosen(source, tmp_path):
@@ -183,20 +184,20 @@ def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
     run_fit(task_of(declared, tmp_path / "model", epsilon=float("inf"), n_steps=200, learning_rate=0.05))
     people(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
     report = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.9, seed=0)
-    assert report["n_test"] == 400
-    for name, (low, high) in report["intervals"].items():
+    assert report.n_test == 400
+    for name, (low, high) in report.intervals.items():
         assert low <= high
         if not name.endswith("difference"):  # The bootstrap of a gap is biased upwards, as gaps are.
-            assert low <= report["metrics"][name] <= high, name
+            assert low <= report.metrics[name] <= high, name
     wider = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.99, seed=0)
-    assert wider["intervals"]["auc"][0] < report["intervals"]["auc"][0]
-    assert any("not private" in text for text in report["warnings"])
+    assert wider.intervals["auc"][0] < report.intervals["auc"][0]
+    assert any("not private" in text for text in report.warnings)
 
 
 @pytest.mark.parametrize(
     ("dataset", "confidence", "message"),
     [
-        (None, 0.95, r"^give either TABLE or --dataset to evaluate on\.$"),
+        (None, 0.95, r"^give either TABLE or dataset to evaluate on\.$"),
         ("synthetic", 95, r"^confidence must be in \(0, 1\), got 95\.$"),
         (
             "synthetic",
@@ -217,7 +218,7 @@ def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
     with pytest.raises(ValueError, match=r"does not read tables; use FairDPClassifier\.load in Python\.$"):
         run_predict(tmp_path / "model", source.table, tmp_path / "out.csv")
     report = run_evaluate(tmp_path / "model", None, "synthetic", confidence=0.95, seed=0)
-    assert report["n_test"] == 10_000
+    assert report.n_test == 10_000
 
 
 def test_a_collapsed_model_is_called_one(declared, tmp_path):
@@ -226,9 +227,9 @@ def test_a_collapsed_model_is_called_one(declared, tmp_path):
     learned = run_fit(task_of(declared, **settings))
     people().assign(y=["no" if row % 40 == 0 else "yes" for row in range(600)]).to_csv(declared.table, index=False)
     collapsed = run_fit(task_of(declared, **settings))
-    assert collapsed["metrics"]["positive_rate"] == 1
-    assert any("predicts the positive class for nearly everybody" in text for text in collapsed["warnings"])
-    assert not any("nearly everybody" in text for text in learned["warnings"])
+    assert collapsed.metrics["positive_rate"] == 1
+    assert any("predicts the positive class for nearly everybody" in text for text in collapsed.warnings)
+    assert not any("nearly everybody" in text for text in learned.warnings)
 
 
 def test_there_is_no_progress_bar_without_a_terminal(capsys):

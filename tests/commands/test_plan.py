@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from fairdp._files import to_plain
 from fairdp.commands.plan import CertificatePlan, plan_report
 
 DEFAULTS = {
@@ -21,7 +22,7 @@ DEFAULTS = {
 
 
 def plan_of(**changes):
-    return plan_report(**{**DEFAULTS, **changes})
+    return to_plain(plan_report(**{**DEFAULTS, **changes}))
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.2])
@@ -90,7 +91,7 @@ def test_less_budget_needs_more_noise():
         ({"delta": 1.5}, r"^delta must be in \(0, 1\), got 1\.5\.$"),
         (
             {"delta": 0.01},
-            r"^delta must be below 1/n = 3\.1e-05 for n = 32561 records, got 0\.01; use 3e-06 or less\.$",
+            r"^delta must be below 1/n = 3\.1e-05 for n = 32561 records, got 0\.01\. Use 3e-06 or less\.$",
         ),
         ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
         ({"n_steps": 0}, r"^n_steps must be a whole number of at least 1, got 0\.$"),

@@ -16,7 +16,7 @@ from fairdp.commands.records import Source
 from fairdp.data import splits, tables
 from fairdp.data.schema import read_schema
 from fairdp.data.splits import split_by_own_coin
-from fairdp.saved.used_records import read_register
+from fairdp.saved.used_records import read_used_records
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
@@ -104,7 +104,7 @@ def test_every_row_is_used_once(source, tmp_path, monkeypatch):
     in_small_parts(monkeypatch, 7)
     report = run_fit(FitTask(source=source, parameters=SETTINGS, checkpoint=None, resume=False, out=tmp_path / "model"))
     assert report["n_train"] + report["n_certify"] + report["n_test"] == 200
-    used = read_register(tmp_path / "model.register").uses
+    used = read_used_records(tmp_path / "model.register").uses
     assert [len(each) for each in used.values()] == [report["n_train"], report["n_certify"]]
 
 

@@ -6,7 +6,7 @@ import torch
 
 from classifier_cases import CERTIFIED, SHORT, fitted, people
 from fairdp import METHODS, FairDPClassifier
-from fairdp.accounting.account import BY_LABEL
+from fairdp.accounting.words import BY_LABEL
 from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
@@ -98,7 +98,7 @@ class TestCertificates:
     def test_one_group_sampled_by_label_is_still_one_group(self):
         """Two cells to sample, but no gap to bound."""
         model = fitted(method="dp_is_sgd", grouping="attribute_and_label", sex=("all",) * 600, **CERTIFIED)
-        assert model.certificate_.reason == "there is only one group, hence no gap to bound"
+        assert model.certificate_.reason == "one_group"
         assert model.n_certify_ == 0
 
     def test_records_of_a_label_spend_no_more_than_its_rarer_sampled_ones(self):

@@ -80,7 +80,6 @@ class TestGroupModels:
         bounds = model.notes_["overall_against_group_classifier"]
         assert len(bounds) == 2
         assert all(0 < bound <= 1 for bound in bounds)
-        assert "no bound on a gap between groups" in model.notes_["what_it_is"]
         # Two models are equally far from their average.
         assert bounds[0] == pytest.approx(bounds[1], abs=1e-4)
 

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from fairdp._format import bound_above, rounded_up
-from fairdp.certify.certificate import certificate_from
+from fairdp.certify.record import read_record
+from fairdp.data.schema import TableSchema
 from fairdp.report.words import cautions, four_fifths_verdict, headline
 from fairdp.saved.verify.folder import verify_folder
 from page_reading import parsed
@@ -20,7 +21,7 @@ def text_of(page: str) -> str:
 def test_certified_model_states_its_promises(page_of, folder_of):
     folder, text = folder_of("certified"), text_of(page_of("certified"))
     privacy = json.loads((folder / "privacy.json").read_bytes())
-    certificate = certificate_from(json.loads((folder / "certificate.json").read_bytes()))
+    certificate = read_record(json.loads((folder / "certificate.json").read_bytes())).certificate()
     assert f"ε = {rounded_up(privacy['epsilon'])} at δ = 1e-05 for adding or removing one record" in text
     for gap in certificate.gaps.values():
         assert f"≤ {bound_above(gap.tau)}" in text
@@ -97,8 +98,10 @@ def test_model_that_does_not_verify_says_so_first(page_of):
 
 def test_undeclared_schema_and_collapse_are_warned_of(report_of):
     report = report_of("certified")
-    about = {**report.about, "feature_schema": {"label": "y", "declared": False}}
-    changed = replace(report, about=about, estimates={"positive_rate": 0.001})
+    column = {"type": "numeric", "name": "age", "low": 0, "high": 1}
+    content = {"label": "y", "positive": "1", "negative": "0", "columns": [column], "declared": False}
+    schema = TableSchema.from_dict({**content, "sensitive": [{"name": "sex", "groups": ["f", "m"]}]})
+    changed = replace(report, schema=schema, estimates={"positive_rate": 0.001})
     assert {"Schema read from the table", "Collapsed"} <= {caution.split(":")[0] for caution in cautions(changed)}
     assert headline(changed).startswith("A classifier of y trained with fairdp:")
 

@@ -150,8 +150,8 @@ def test_a_look_that_was_due_is_taken_after_a_kill(tmp_path, monkeypatch):
     """The bound is met at the first look; killed just before it, the run ends there all the same."""
     settings = {"require_tau": 0.999, "n_looks": 2, "certify_metrics": ("demographic_parity",)}
     whole = uninterrupted(**settings)
-    assert whole.certificate_.about["look"] == 1
     monkeypatch.setattr(fit, "met_at", lambda prepared, step: killed_at(10)(step, 20))
+    assert whole.certificate_.about.records.look == 1
     with pytest.raises(Killed):
         run(tmp_path / "c", **settings)
     monkeypatch.undo()

@@ -11,6 +11,7 @@ from scipy import stats
 
 from fairdp import FairDPClassifier
 from fairdp.certify.certificate import NotCertified
+from fairdp.config.certificate import NoCertificate
 from fairdp.data.grouped import GroupedData
 from fairdp.data.splits import split_by_own_coin
 from fairdp.randomness import Generators
@@ -223,9 +224,9 @@ class TestReasons:
     @pytest.mark.parametrize(
         ("changes", "groups", "reason"),
         [
-            ({"certify_fraction": 0}, 2, "no records were held out for it (certify_fraction=0)"),
-            ({}, 1, "there is only one group, hence no gap to bound"),
-            ({"epsilon": math.inf}, 2, "it is made from noisy counts, and epsilon=inf asks for no noise"),
+            ({"certify_fraction": 0}, 2, NoCertificate.NO_RECORDS_HELD_OUT),
+            ({}, 1, NoCertificate.ONE_GROUP),
+            ({"epsilon": math.inf}, 2, NoCertificate.EPSILON_INFINITE),
         ],
     )
     def test_no_certificate_says_why_and_holds_nobody_out(self, changes, groups, reason):

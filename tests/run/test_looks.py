@@ -10,9 +10,10 @@ from scipy import stats
 from classifier_cases import fitted, people
 from fairdp import FairDPClassifier
 from fairdp.certify import certificate as certificates
+from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.gaps import gap_bound
 from fairdp.certify.gaussian import smoothed_probability
-from fairdp.certify.record import certificate_record, estimated_metrics
+from fairdp.certify.record import certificate_record
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.metrics.rates import decision_counts
@@ -61,7 +62,7 @@ class TestLooks:
     ):
         model, steps, bounds = self.run(monkeypatch, require_tau=require_tau, n_looks=n_looks)
         assert steps == list(range(1, last_step + 1))
-        assert len(bounds) == model.certificate_.about["look"] == n_made
+        assert len(bounds) == model.certificate_.about.records.look == n_made
         assert model.certificate_.met == (require_tau == 0.9)
         spent = model.privacy_
         for level, arms in bounds:
@@ -104,7 +105,7 @@ class TestTarget:
         taus = [gap.tau for gap in model.certificate_.gaps.values()]
         assert max(taus) == pytest.approx(0.1)
         assert all(tau <= 0.1 * (1 + 1e-12) for tau in taus)
-        assert model.certificate_.about["predictor"]["dilution"] == model.predictor_.dilution
+        assert model.certificate_.about.predictor.dilution == model.predictor_.dilution
 
     def test_a_target_that_is_met_dilutes_nothing(self):
         model = fitted(target_tau=0.999, **PARITY)

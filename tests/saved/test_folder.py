@@ -10,21 +10,55 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from fairdp.networks.models import tensor_bytes
+from fairdp._checks import SavedModelError
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.certify.certificate import NotCertified, certify
+from fairdp.certify.origin import HeldOutRecords, Origin
+from fairdp.certify.record import certificate_record
+from fairdp.config.certificate import NoCertificate
+from fairdp.config.model import ModelConfig
+from fairdp.networks.models import ParameterSmoothing, tensor_bytes
+from fairdp.run.plan import plan_run
+from fairdp.run.predictor import Predictor
 from fairdp.saved import folder as artifacts
-from fairdp.saved.folder import SavedModel, read_model, write_model
+from fairdp.saved.folder import ModelRecord, SavedModel, read_model, write_model
 
 FILES = ("SHA256SUMS", "certificate.json", "model.json", "model.safetensors", "privacy.json")
 CERTIFIED_FILES = ("model.json", "model.safetensors", "privacy.json")
+SIZES = {"f": 100.0, "größer": 300.0}
+PLAN = plan_run(
+    method="clean",
+    kind="logistic",
+    budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
+    training={"sample_rate": 0.1, "n_steps": 5, "clip_norm": 1.0, "learning_rate": 1.0},
+    sizes=SIZES,
+    groups=tuple(SIZES),
+    certify_fraction=0.0,
+)
+RECORD = ModelRecord(
+    parameters={"epsilon": 1.0},
+    classes=(0, 1),
+    groups=tuple(SIZES),
+    feature_schema=None,
+    feature_names=None,
+    predictor=Predictor(flips=((0.0, 1.0), (0.5, 1.0)), key="00"),
+    notes={},
+    model=ModelConfig(kind="logistic"),
+    shape=(2,),
+    heads=(2, 3),
+    smoothing=ParameterSmoothing(deviation=0.1, n_draws=3, seed=2**63 + 1),
+)
 SAVED = SavedModel(
     tensors={"params": torch.arange(6, dtype=torch.float32)},
-    model={"parameters": {"epsilon": 1.0}, "groups": ["f", "größer"]},
-    privacy={"epsilon": 1.0},
-    certificate={"certified": False},
+    model=RECORD,
+    privacy=PLAN.privacy,
+    certificate=NotCertified(NoCertificate.NO_RECORDS_HELD_OUT),
 )
+OTHER = replace(SAVED, model=replace(RECORD, parameters={"epsilon": 2.0}))
 
 
 @pytest.fixture
@@ -36,14 +70,48 @@ def folder(tmp_path):
 def test_what_is_written_is_read(folder):
     back = read_model(folder)
     assert torch.equal(back.tensors["params"], SAVED.tensors["params"])
-    assert (back.model, back.privacy) == (SAVED.model, SAVED.privacy)
+    assert (back.model, back.privacy, back.certificate) == (SAVED.model, SAVED.privacy, SAVED.certificate)
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in CERTIFIED_FILES}
-    assert back.certificate == {**SAVED.certificate, "files": hashes}
+    written = json.loads((folder / "certificate.json").read_bytes())
+    assert written == {**certificate_record(SAVED.certificate), "files": hashes}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model.json", lambda record: record.pop("classes")),
+        ("model.json", lambda record: record.update(another=1)),
+        ("model.json", lambda record: record.update(shape="2")),
+        ("privacy.json", lambda record: record.update(n_steps=2.5)),
+        ("privacy.json", lambda record: record["mechanisms"].update(f={})),
+        ("certificate.json", lambda record: record.update(reason="of rain")),
+        ("certificate.json", lambda record: record.update(certified=1)),
+    ],
+    ids=["missing", "unknown", "no list", "half a step", "no mechanism", "no such reason", "a number for a truth"],
+)
+def test_a_record_that_is_none_is_refused_in_one_line_even_with_right_sums(folder, name, change):
+    record = json.loads((folder / name).read_bytes())
+    change(record)
+    (folder / name).write_text(json.dumps(record))
+    contents = {own: (folder / own).read_bytes() for own in FILES if own != "SHA256SUMS"}
+    (folder / "SHA256SUMS").write_bytes(artifacts._checksums(contents))
+    with pytest.raises(SavedModelError, match=r"^saved model '.*model' is damaged: [^\n]*\.$"):
+        read_model(folder)
 
 
 def test_parameters_that_are_not_the_certified_ones_are_not_written(tmp_path):
-    right = {"certified": True, "about": {"model_sha256": hashlib.sha256(tensor_bytes(SAVED.tensors)).hexdigest()}}
+    counts = np.array([[[40, 10], [10, 40]], [[80, 20], [20, 80]]])
+    made = certify(counts, epsilon=1.0, group_names=tuple(SIZES), expected_sizes=(100.0, 200.0))
+    about = Origin(
+        model_sha256=hashlib.sha256(tensor_bytes(SAVED.tensors)).hexdigest(),
+        predictor=RECORD.predictor.described(),
+        smoothing=None,
+        records=HeldOutRecords(fraction=0.2, look=1),
+        noise_seeded=False,
+    )
+    right = replace(made, about=about)
     write_model(tmp_path / "right", replace(SAVED, certificate=right))
+    assert read_model(tmp_path / "right").certificate == right
     moved = {"params": SAVED.tensors["params"] + 1e-3}
     with pytest.raises(ValueError, match=r"^the parameters were changed after they were certified; fit the model"):
         write_model(tmp_path / "moved", replace(SAVED, certificate=right, tensors=moved))
@@ -131,7 +199,7 @@ def test_what_is_no_model_is_refused(tmp_path, kind):
         read_model(path)
 
 
-@pytest.mark.parametrize("version", [0, 1, 4, 6, "5", None])
+@pytest.mark.parametrize("version", [0, 1, 5, 7, "6", None])
 def test_another_schema_version_is_refused_even_with_right_sums(folder, version):
     about = json.loads((folder / "model.json").read_text())
     contents = {name: (folder / name).read_bytes() for name in FILES if name != "SHA256SUMS"}
@@ -139,13 +207,13 @@ def test_another_schema_version_is_refused_even_with_right_sums(folder, version)
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     (folder / "SHA256SUMS").write_bytes(artifacts._checksums(contents))
-    with pytest.raises(ValueError, match=rf"has schema version {version}, this fairdp reads 5; "):
+    with pytest.raises(ValueError, match=rf"has schema version {version}, this fairdp reads 6; "):
         read_model(folder)
 
 
 def test_a_model_replaces_a_model_but_nothing_else(folder):
-    write_model(folder, SavedModel(tensors=SAVED.tensors, model={"n": 2}, privacy={}, certificate={}))
-    assert read_model(folder).model == {"n": 2}
+    write_model(folder, OTHER)
+    assert read_model(folder).model == OTHER.model
     other = folder.parent / "notes"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
@@ -165,14 +233,14 @@ def test_a_crash_while_writing_leaves_the_old_model_and_no_other_file(folder, mo
 
     monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        write_model(folder, SavedModel(tensors=SAVED.tensors, model={"n": 2}, privacy={}, certificate={}))
+        write_model(folder, OTHER)
     monkeypatch.undo()
     assert read_model(folder).model == SAVED.model
     assert os.listdir(folder.parent) == ["model"]
 
 
 def test_infinity_is_null_in_the_files(tmp_path):
-    write_model(
-        tmp_path / "m", SavedModel(tensors=SAVED.tensors, model={}, privacy={"epsilon": math.inf}, certificate={})
-    )
-    assert json.loads((tmp_path / "m" / "privacy.json").read_text(), parse_constant=pytest.fail) == {"epsilon": None}
+    write_model(tmp_path / "m", SAVED)
+    written = json.loads((tmp_path / "m" / "privacy.json").read_text(), parse_constant=pytest.fail)
+    assert (written["epsilon"], written["clip_norm"]) == (None, None)
+    assert math.isinf(read_model(tmp_path / "m").privacy.clip_norm)

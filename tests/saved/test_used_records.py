@@ -14,7 +14,13 @@ from safetensors.numpy import save
 
 from fairdp import _files as files
 from fairdp.data.grouped import GroupedData
-from fairdp.saved.used_records import Register, fingerprints, read_register, register_path, write_register
+from fairdp.saved.used_records import (
+    UsedRecords,
+    fingerprints,
+    read_used_records,
+    used_records_path,
+    write_used_records,
+)
 
 KEY = bytes(range(16))
 
@@ -32,7 +38,7 @@ def joined(*parts: GroupedData) -> GroupedData:
 
 @pytest.fixture
 def register():
-    empty = Register.new()
+    empty = UsedRecords.new()
     training = fingerprints(records(1000, seed=0), empty.key)
     return empty.with_use("training", training).with_use("certificate 1", fingerprints(records(500, seed=1), empty.key))
 
@@ -40,11 +46,11 @@ def register():
 def test_overlaps_are_counted_exactly_and_by_use(register):
     again = (records(1000, seed=0).take(np.arange(70)), records(500, seed=1).take(np.arange(400, 500)))
     mixed = joined(records(300, seed=2), *again)
-    assert register.used(fingerprints(mixed, register.key)) == {"training": 70, "certificate 1": 100}
+    assert register.overlaps(fingerprints(mixed, register.key)) == {"training": 70, "certificate 1": 100}
 
 
 def test_fresh_records_are_in_no_use(register):
-    assert register.used(fingerprints(records(5000, seed=2), register.key)) == {"training": 0, "certificate 1": 0}
+    assert register.overlaps(fingerprints(records(5000, seed=2), register.key)) == {"training": 0, "certificate 1": 0}
 
 
 def test_batches_give_the_fingerprints_of_the_whole():
@@ -72,7 +78,7 @@ def test_equal_records_are_equal_however_they_are_stored():
 
 def test_equal_records_in_one_use_all_count(register):
     twice = records(1000, seed=0).take(np.array([7, 7, 7]))
-    assert register.used(fingerprints(twice, register.key))["training"] == 3
+    assert register.overlaps(fingerprints(twice, register.key))["training"] == 3
     again = register.with_use("certificate 2", fingerprints(twice, register.key))
     assert len(again.uses["certificate 2"]) == 3
 
@@ -81,15 +87,15 @@ def test_no_records_have_no_fingerprints(register, tmp_path):
     none = fingerprints(records(0, seed=0), register.key)
     assert none.shape == (0,)
     assert none.dtype == np.uint64
-    assert set(register.used(none).values()) == {0}
-    write_register(tmp_path / "r", register.with_use("nobody", none))
-    assert read_register(tmp_path / "r").used(none)["nobody"] == 0
+    assert set(register.overlaps(none).values()) == {0}
+    write_used_records(tmp_path / "r", register.with_use("nobody", none))
+    assert read_used_records(tmp_path / "r").overlaps(none)["nobody"] == 0
 
 
 def test_another_key_gives_other_hashes():
     data = records(1000, seed=0)
     assert not np.isin(fingerprints(data, KEY), fingerprints(data, KEY[::-1])).any()
-    assert Register.new().key != Register.new().key
+    assert UsedRecords.new().key != UsedRecords.new().key
 
 
 def test_hashes_are_pinned():
@@ -152,14 +158,14 @@ def test_a_record_is_its_features_its_label_and_its_group():
 
 
 def test_a_use_is_never_replaced(register):
-    with pytest.raises(ValueError, match=r"^name of a use must be new in the register, got 'training'; choose another"):
+    with pytest.raises(ValueError, match=r"^records were noted for 'training' before; name another use\.$"):
         register.with_use("training", register.uses["training"])
     assert register.with_use("more", register.uses["training"]) is not register
     assert list(register.uses) == ["training", "certificate 1"]
 
 
 def test_printing_shows_neither_key_nor_hashes(register):
-    assert repr(register) == "Register(training: 1000, certificate 1: 500)"
+    assert repr(register) == "UsedRecords(training: 1000, certificate 1: 500)"
 
 
 def test_the_register_is_beside_the_folder_however_that_is_named(tmp_path, monkeypatch):
@@ -169,17 +175,17 @@ def test_the_register_is_beside_the_folder_however_that_is_named(tmp_path, monke
     monkeypatch.chdir(folder)
     expected = tmp_path.resolve() / "model.v1.register"
     for name in (folder, Path(f"{folder}/"), Path("."), Path("../model.v1"), tmp_path / "link"):
-        assert register_path(name) == expected
+        assert used_records_path(name) == expected
 
 
 def test_the_file_keeps_all_and_is_for_its_owner_only(register, tmp_path):
     path = tmp_path / "model.register"
-    assert read_register(path) is None
-    write_register(path, Register.new())
-    write_register(path, register)
+    assert read_used_records(path) is None
+    write_used_records(path, UsedRecords.new())
+    write_used_records(path, register)
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["model.register"]
-    back = read_register(path)
+    back = read_used_records(path)
     assert back.key == register.key
     assert list(back.uses) == list(register.uses)
     for name, known in register.uses.items():
@@ -189,15 +195,15 @@ def test_the_file_keeps_all_and_is_for_its_owner_only(register, tmp_path):
 
 def test_a_crash_leaves_the_old_register(register, tmp_path, monkeypatch):
     path = tmp_path / "model.register"
-    write_register(path, register)
+    write_used_records(path, register)
 
     def fail(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_register(path, register.with_use("more", register.uses["training"]))
-    assert list(read_register(path).uses) == list(register.uses)
+        write_used_records(path, register.with_use("more", register.uses["training"]))
+    assert list(read_used_records(path).uses) == list(register.uses)
     assert os.listdir(tmp_path) == ["model.register"]
 
 
@@ -208,35 +214,40 @@ def flipped(content: bytes, position: int) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda content: b"", "is damaged"),
-        (lambda content: content[:-1], "is damaged"),
-        (lambda content: b"no register", "is damaged"),
-        (lambda content: flipped(content, len(content) - 1), "is damaged"),
-        (lambda content: flipped(content, content.index(b"key") + 8), "is damaged"),
-        (lambda content: content.replace(b"training", b"traininh"), "is damaged"),
-        (lambda content: save({"0": np.zeros(1)}), "is damaged"),
-        (lambda content: save({"0": np.zeros(1)}, metadata={"fairdp": "[]"}), "is damaged"),
-        (lambda content: pickle.dumps({"key": KEY}), "is damaged"),
-        (lambda content: save({}, metadata={"fairdp": json.dumps({"format": 9})}), "has format 9, this fairdp reads 1"),
+        (lambda content: b"", "are damaged"),
+        (lambda content: content[:-1], "are damaged"),
+        (lambda content: b"no register", "are damaged"),
+        (lambda content: flipped(content, len(content) - 1), "are damaged"),
+        (lambda content: flipped(content, content.index(b"key") + 8), "are damaged"),
+        (lambda content: content.replace(b"training", b"traininh"), "are damaged"),
+        (lambda content: save({"0": np.zeros(1)}), "are damaged"),
+        (lambda content: save({"0": np.zeros(1)}, metadata={"fairdp": "[]"}), "are damaged"),
+        (lambda content: pickle.dumps({"key": KEY}), "are damaged"),
+        (
+            lambda content: save({}, metadata={"fairdp": json.dumps({"format": 9})}),
+            "have format 9, this fairdp reads 1",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused_in_one_line(register, tmp_path, damage, message):
     path = tmp_path / "model.register"
-    write_register(path, register)
+    write_used_records(path, register)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=rf"^register '.*model\.register' {message}; .*\.$") as caught:
-        read_register(path)
+    with pytest.raises(ValueError, match=rf"^used records '.*model\.register' {message}; .*\.$") as caught:
+        read_used_records(path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"^register '.*' (cannot be read|is damaged).*; restore it from a copy\.$"):
-        read_register(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"^used records '.*' (cannot be read|are damaged).*; restore them from a copy\.$"
+    ):
+        read_used_records(tmp_path)
 
 
 def test_the_file_holds_tensors_and_json_only(register, tmp_path):
     path = tmp_path / "model.register"
-    write_register(path, register)
+    write_used_records(path, register)
     with safe_open(path, framework="np") as file:
         assert sorted(file.keys()) == ["0", "1"]
         assert json.loads(file.metadata()["fairdp"])["uses"] == ["training", "certificate 1"]

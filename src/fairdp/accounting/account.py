@@ -1,14 +1,22 @@
 """What a plan spends: epsilon of every group, by PLD and by moments."""
 
+import math
+
 import numpy as np
 
 from fairdp.accounting.mechanisms import RELATION, epsilon_spent
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.selection import Selection, TrialSpend
 from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.words import BY_LABEL
 
-# Assumed where records are sampled by group and label.
-BY_LABEL = "the number of records of each group with each label"
+# Share of epsilon that private group sizes cost: enough for counts that are right to a few dozen records.
+COUNTS_SHARE = 0.05
+
+
+def group_sizes_epsilon(group_sizes: str, epsilon: float) -> float:
+    """Pure ε that knowing the group sizes costs: none of public ones, and none beside training without noise."""
+    return COUNTS_SHARE * epsilon if group_sizes == "private" and math.isfinite(epsilon) else 0.0
 
 
 def privacy_spent(

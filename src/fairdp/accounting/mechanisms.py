@@ -5,9 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 from fairdp import _checks
+from fairdp._checks import ParameterError
 
 ACCOUNTANTS = ("pld", "rdp")
 RELATION = "add_or_remove_one"
@@ -39,31 +40,24 @@ class PrivacyBudget:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, Real) and self.epsilon > 0):
-            raise ValueError(
-                f"epsilon must be positive, got {self.epsilon!r}. Typical values: 0.5 to 8; inf trains without noise."
-            )
+            typical = "Typical values: 0.5 to 8; inf trains without noise."
+            raise ParameterError("epsilon", self.epsilon, "must be positive", typical)
         if self.epsilon < _SMALLEST_EPSILON:
-            raise ValueError(
-                f"epsilon must be at least {_SMALLEST_EPSILON}, got {self.epsilon!r}: only noise would be left."
-            )
+            rule = f"must be at least {_SMALLEST_EPSILON}"
+            raise ParameterError("epsilon", self.epsilon, rule, "With less, only noise would be left.")
         if _LARGEST_EPSILON < self.epsilon < math.inf:
-            raise ValueError(
-                f"epsilon must be at most {_LARGEST_EPSILON}, got {self.epsilon!r}: it would promise nothing. "
-                "Use inf to train without noise."
-            )
+            remedy = "More would promise nothing; use inf to train without noise."
+            raise ParameterError("epsilon", self.epsilon, f"must be at most {_LARGEST_EPSILON}", remedy)
         _checks.in_unit_interval(delta=self.delta)
         if self.delta < _SMALLEST_DELTA:
-            raise ValueError(
-                f"delta must be at least {_SMALLEST_DELTA}, the accountant's precision, got {self.delta!r}."
-            )
+            rule = f"must be at least {_SMALLEST_DELTA}, the accountant's precision"
+            raise ParameterError("delta", self.delta, rule)
 
     def check_for(self, n_samples: float) -> None:
         """Refuse a δ that would allow a record to be published: it must be below 1/n."""
         if self.delta >= 1 / n_samples:
-            raise ValueError(
-                f"delta must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records, got {self.delta!r}; "
-                f"use {0.1 / n_samples:.0e} or less."
-            )
+            rule = f"must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records"
+            raise ParameterError("delta", self.delta, rule, f"Use {0.1 / n_samples:.0e} or less.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +86,7 @@ class SampledGaussian:
         _checks.positive_integer(n_steps=self.n_steps)
         for name in ("noise_multiplier", "counts_epsilon"):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}.")
+                raise ParameterError(name, getattr(self, name), "must be at least 0")
 
     @property
     def event(self) -> Any:
@@ -118,15 +112,10 @@ class LaplaceRelease:
     counts_epsilon: float = 0.0
     sample_rate: float = 1.0
     n_steps: int = 1
-    noise: str = "laplace"
+    noise: Literal["laplace"] = "laplace"
 
 
 Mechanism = SampledGaussian | LaplaceRelease
-
-
-def mechanism_from(record: dict[str, Any]) -> Mechanism:
-    """A mechanism from its plain values."""
-    return LaplaceRelease(**record) if record.get("noise") == "laplace" else SampledGaussian(**record)
 
 
 def joint_multiplier(*multipliers: float) -> float:
@@ -160,9 +149,8 @@ def epsilon_spent(mechanism: Mechanism, delta: float, *, accountant: str = "pld"
     if isinstance(mechanism, LaplaceRelease):
         return 1 / mechanism.noise_multiplier + mechanism.counts_epsilon
     if accountant == "pld" and mechanism.noise_multiplier < _SMALLEST_FOR_PLD:
-        raise ValueError(
-            f"noise_multiplier={mechanism.noise_multiplier!r} is too small for PLD; use accountant='rdp' or more noise."
-        )
+        remedy = "use `accountant`='rdp' or more noise"
+        raise ParameterError("noise_multiplier", mechanism.noise_multiplier, "is too small for PLD", remedy)
     sampled = (mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps)
     return _sampled_gaussian_epsilon(*sampled, delta, accountant) + mechanism.counts_epsilon
 

@@ -30,7 +30,7 @@ class Statistics:
     share
         Part of a step's privacy that goes to the statistics: their share of the inverse variances.
     what
-        What the statistics are, for the privacy statement.
+        What the statistics are, as a code of `fairdp.accounting.words`.
     every
         Steps from one release to the next; accounted as if there were one at every step, and less costs no more.
     """

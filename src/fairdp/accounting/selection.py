@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from fairdp import _checks
-from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism, mechanism_from
+from fairdp._checks import ParameterError
+from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,28 +40,11 @@ class Selection:
 
     def __post_init__(self) -> None:
         if not (1 < self.expected_trials < math.inf):
-            raise ValueError(f"expected_trials must be above 1 and finite, got {self.expected_trials!r}.")
+            raise ParameterError("expected_trials", self.expected_trials, "must be above 1 and finite")
 
     def epsilon(self, group: str, delta: float) -> float:
         """ε of the whole choice for a record of a group."""
         return selected_epsilon(self.by_group[group], delta, expected_trials=self.expected_trials)
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> "Selection":
-        """From plain values."""
-        by_group = {
-            group: tuple(
-                TrialSpend(mechanism=mechanism_from(own["mechanism"]), held_out_epsilon=own["held_out_epsilon"])
-                for own in trials
-            )
-            for group, trials in record["by_group"].items()
-        }
-        return cls(expected_trials=record["expected_trials"], by_group=by_group)
-
-
-def selection_from(record: dict[str, Any] | None) -> Selection | None:
-    """The selection of a privacy record, or that there was none."""
-    return None if record is None else Selection.from_dict(record)
 
 
 def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_trials: float) -> float:

@@ -1,12 +1,13 @@
 """What a run has spent, as numbers that can be recomputed and as words that can be read."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
-from fairdp.accounting.mechanisms import Mechanism, mechanism_from
-from fairdp.accounting.selection import Selection, selection_from
+from fairdp.accounting.mechanisms import Mechanism
+from fairdp.accounting.selection import Selection
+from fairdp.accounting.words import assumption_in_words, statistics_in_words
 
 NOT_COVERED = (
     "exact metrics and record counts in reports (for the data holder's eyes only)",
@@ -23,9 +24,11 @@ class PrivacySpent:
     ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
     infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,
     ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute them: a record is
-    one or the other, so the larger of the two is what its group spends. ``planned_sizes`` are the public or noisy sizes
-    that everything else follows from. Of a model that was kept as the best of several trials, ``selection`` says what
-    all candidates might have spent, and ``epsilon`` is that of the choice.
+    one or the other, so the larger of the two is what its group spends. ``statistics`` and ``public_assumptions`` hold
+    codes, for which `fairdp.accounting.words` has words; an assumption may also be a user's own text.
+    ``planned_sizes`` are the public or noisy sizes that everything else follows from. Of a model that was kept as the
+    best of several trials, ``selection`` says what all candidates might have spent, and ``epsilon`` is that of the
+    choice.
     """
 
     epsilon: float
@@ -54,22 +57,9 @@ class PrivacySpent:
     certify_epsilons: dict[str, float]
     selection: Selection | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> "PrivacySpent":
-        """Inverse of `to_dict`."""
-        mechanisms = {name: mechanism_from(values) for name, values in record["mechanisms"].items()}
-        by_group = {
-            field: {name: _unbounded(value) for name, value in record[field].items()}
-            for field in ("epsilon_by_group", "sensitivities", "certify_epsilons")
-        }
-        known = {**record, "mechanisms": mechanisms, **by_group}
-        known["public_assumptions"] = tuple(record["public_assumptions"])
-        known["selection"] = selection_from(record["selection"])
-        return cls(**{name: value if name == "selection" else _unbounded(value) for name, value in known.items()})
+        return dict(to_plain(self))
 
     def statement(self) -> str:
         """The guarantee in words: unit, relation, sampling, noise, accounting, and what is not covered."""
@@ -80,11 +70,6 @@ class PrivacySpent:
         rows += [(f"ε of {name}", rounded_up(value)) for name, value in self.epsilon_by_group.items()]
         private = "Not private: trained without noise." if math.isinf(self.epsilon) else "In words: statement()."
         return html_table("Privacy spent", rows, private)
-
-
-def _unbounded(value: Any) -> Any:
-    """JSON has no infinity: it is written as null."""
-    return math.inf if value is None else value
 
 
 def _statement_lines(spent: PrivacySpent) -> list[str]:
@@ -101,7 +86,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         _group_sizes_line(spent),
         f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
     ]
-    lines += [f"Assumed public: {assumption}." for assumption in spent.public_assumptions]
+    lines += [f"Assumed public: {assumption_in_words(own)}." for own in spent.public_assumptions]
     if spent.noise_seeded:
         lines.append(
             "The noise came from a fixed seed: the guarantee holds only while that seed is secret and used for this "
@@ -130,17 +115,22 @@ def _gaussian_lines(spent: PrivacySpent) -> list[str]:
     gradient = spent.noise_multiplier
     if spent.statistics_multiplier:
         gradient = (gradient**-2 - spent.statistics_multiplier**-2) ** -0.5
-    beside = (
-        f"Beside the gradient each step releases {spent.statistics}, with noise of {spent.statistics_multiplier:.4g} "
-        f"times the sensitivity; both come from one sample and are accounted as one query, with a noise multiplier of "
-        f"{spent.noise_multiplier:.4g}."
-    )
     return [
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
         f"{gradient:.4g} times the sensitivity: {noise}.",
-        *([beside] if spent.statistics_multiplier else []),
+        *_statistics_lines(spent),
         *([] if spent.selection else [_accountant_line(spent)]),
+    ]
+
+
+def _statistics_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.statistics_multiplier:
+        return []
+    return [
+        f"Beside the gradient each step releases {statistics_in_words(spent.statistics)}, with noise of "
+        f"{spent.statistics_multiplier:.4g} times the sensitivity; both come from one sample and are accounted as one "
+        f"query, with a noise multiplier of {spent.noise_multiplier:.4g}."
     ]
 
 

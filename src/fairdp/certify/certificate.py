@@ -1,25 +1,22 @@
 """The fairness certificate of a deployed predictor: noisy counts in, bounds on all gaps out."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from fairdp import _checks
+from fairdp._checks import ParameterError
+from fairdp._files import to_plain
 from fairdp._format import bound_above, html_table
-from fairdp.certify.claims import CertifiedGap, Dilution
+from fairdp.certify.claims import CertifiedGap, Dilution, Event
 from fairdp.certify.gaps import GapBound, gap_bound
 from fairdp.certify.gaussian import dilution_for
+from fairdp.certify.origin import Origin
 from fairdp.certify.release import Counts, arms_of, per_group, small
 from fairdp.certify.shift import ShiftBound, bound_under_shift
-from fairdp.config.certificate import METRICS, RATES
+from fairdp.config.certificate import METRICS, RATES, NoCertificate
 from fairdp.config.preregistration import Preregistration
-
-# Where the records of a certificate come from.
-HELD_OUT, FRESH = "held out by a keyed coin for each record", "fresh records"
-# How fresh records' group sizes are known: taken as they are, or, where sizes are private, counted with noise.
-SIZES = ("taken as public", "counted with noise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +38,7 @@ class Certificate:
     input_agnostic_tau
         A bound on every gap that follows from the predictor alone, where there is one; no ``tau`` is larger.
     about
-        What ties the certificate to its model and its records, in plain values.
+        What ties the certificate to its model and its records; None for bare counts.
     """
 
     registration: Preregistration
@@ -52,7 +49,7 @@ class Certificate:
     gaps: dict[str, CertifiedGap]
     dilution: Dilution | None = None
     input_agnostic_tau: float | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    about: Origin | None = None
     certified: bool = True
 
     @property
@@ -71,50 +68,44 @@ class Certificate:
         required = self.registration.require_tau
         return required is None or all(gap.tau <= required for gap in self.gaps.values())
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self.to_dict()[name]
 
     def _repr_html_(self) -> str:
         rows = [(f"{name.replace('_', ' ')} gap", f"≤ {bound_above(gap.tau)}") for name, gap in self.gaps.items()]
         return html_table(f"Certified with confidence {100 * self.confidence:g} %, together", rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; the metrics stand beside the rest, as users read them."""
-        by_group = dict(zip(self.group_names, self.epsilons, strict=True))
+    @property
+    def events(self) -> dict[str, Event]:
+        """The events that may fail."""
+        own = self._epsilons_of_a_look()
         return {
-            "certified": True,
-            **asdict(self.registration),
-            "epsilon": self.epsilon,
-            "epsilon_by_group": by_group,
-            **{name: asdict(gap) for name, gap in self.gaps.items()},
-            "events": _events(self),
-            "dilution": None if self.dilution is None else asdict(self.dilution),
-            "input_agnostic_tau": self.input_agnostic_tau,
-            "group_names": self.group_names,
-            "expected_sizes": self.expected_sizes,
-            "counts": self.counts,
-            "about": self.about,
+            kind: Event(
+                failure_probability=level,
+                construction="score_box" if small(own, self.expected_sizes, kind) else "pair",
+            )
+            for kind, level in self.registration.levels().items()
         }
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> "Certificate":
-        """Inverse of `to_dict`; the bounds are taken as they stand."""
-        fields = ("confidence", "require_tau", "n_looks", "expected_trials")
-        names = tuple(record["group_names"])
-        return cls(
-            registration=Preregistration(metrics=tuple(record["metrics"]), **{name: record[name] for name in fields}),
-            epsilons=tuple(record["epsilon_by_group"][name] for name in names),
-            group_names=names,
-            expected_sizes=tuple(record["expected_sizes"]),
-            counts=tuple(tuple(tuple(row) for row in group) for group in record["counts"]),
-            gaps={
-                name: CertifiedGap(**{**record[name], "pair": tuple(record[name]["pair"])})
-                for name in record["metrics"]
-            },
-            dilution=None if record["dilution"] is None else Dilution.from_dict(record["dilution"]),
-            input_agnostic_tau=record["input_agnostic_tau"],
-            about=record["about"],
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON; the metrics stand beside the rest, as users read them."""
+        plain: dict[str, object] = to_plain(
+            {
+                "certified": True,
+                **asdict(self.registration),
+                "epsilon": self.epsilon,
+                "epsilon_by_group": dict(zip(self.group_names, self.epsilons, strict=True)),
+                **self.gaps,
+                "events": self.events,
+                "dilution": self.dilution,
+                "input_agnostic_tau": self.input_agnostic_tau,
+                "group_names": self.group_names,
+                "expected_sizes": self.expected_sizes,
+                "counts": self.counts,
+                "about": self.about,
+            }
         )
+        return plain
 
     def capped(self, tau: float | None) -> "Certificate":
         """The certificate with a bound that follows from the predictor alone, whatever the population."""
@@ -152,9 +143,8 @@ class Certificate:
 
     def _shift_bound(self) -> ShiftBound:
         if self.registration.require_tau is not None:
-            raise ValueError(
-                "under_shift needs a certificate without require_tau: a sequence has no level left for it."
-            )
+            rule = "leaves a sequence of tests no level for bounds under a shift"
+            raise ParameterError("require_tau", self.registration.require_tau, rule, "certify without it")
         epsilons = self._epsilons_of_a_look()
         return bound_under_shift(
             np.array(self.counts),
@@ -172,24 +162,34 @@ class Certificate:
 class NotCertified:
     """That no bound is claimed, and why."""
 
-    reason: str
+    reason: NoCertificate
     certified: bool = False
     met: bool = False
 
-    def __getitem__(self, name: str) -> Any:
+    @property
+    def gaps(self) -> dict[str, CertifiedGap]:
+        """No claims."""
+        return {}
+
+    @property
+    def confidence(self) -> float:
+        """None at all."""
+        return 0.0
+
+    @property
+    def explanation(self) -> str:
+        """Why, in words that follow "because"."""
+        return self.reason.explanation.replace("`", "")
+
+    def __getitem__(self, name: str) -> object:
         return self.to_dict()[name]
 
     def _repr_html_(self) -> str:
-        return html_table("Not certified", [("because", self.reason)])
+        return html_table("Not certified", [("because", self.explanation)])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
-        return {"certified": False, "reason": self.reason}
-
-
-def certificate_from(record: dict[str, Any]) -> Certificate | NotCertified:
-    """The certificate of a saved record, or that there is none."""
-    return Certificate.from_dict(record) if record["certified"] else NotCertified(record["reason"])
+        return {"certified": False, "reason": str(self.reason)}
 
 
 def certify(
@@ -272,15 +272,3 @@ def _in_sequence(gaps: dict[str, CertifiedGap], threshold: float) -> dict[str, C
             claims[name] = replace(gap, tau=threshold if passed else gap.tau, ratio=ratios[name])
             failed = not passed
     return claims
-
-
-def _events(certificate: Certificate) -> dict[str, dict[str, Any]]:
-    """The events that may fail: their probability and the construction that bounds each."""
-    own = certificate._epsilons_of_a_look()
-    return {
-        kind: {
-            "failure_probability": level,
-            "construction": "score_box" if small(own, certificate.expected_sizes, kind) else "pair",
-        }
-        for kind, level in certificate.registration.levels().items()
-    }

@@ -1,7 +1,6 @@
-"""What a certificate claims of one metric, and how its decisions were diluted for it."""
+"""What a certificate claims of one metric, the events that may fail it, and how decisions were diluted for it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,14 +17,17 @@ class CertifiedGap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event that may fail: its probability, and the construction that bounds it, ``"pair"`` or ``"score_box"``."""
+
+    failure_probability: float
+    construction: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dilution:
     """A share of the decisions that follow a constant: every gap, and so every bound, shrinks by that share."""
 
     share: float
     constant: int
     target_tau: float
-
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> "Dilution":
-        """From a record, which may say more."""
-        return cls(share=record["share"], constant=record["constant"], target_tau=record["target_tau"])

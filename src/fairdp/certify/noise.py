@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _checks
+from fairdp._checks import ParameterError
 
 # Mass that may be cut off the tails of one draw; every p-value is raised by what was cut.
 _CUT = 1e-14
@@ -89,7 +90,7 @@ def noise_quantile(epsilon: float, folds: int, failure_probability: float) -> in
     above = np.concatenate([np.cumsum(law.probabilities[::-1])[::-1][1:], [0.0]]) + law.missing
     allowed = np.flatnonzero(above <= failure_probability)
     if not len(allowed):
-        raise ValueError(f"failure_probability={failure_probability!r} is below the precision of the noise table.")
+        raise ParameterError("failure_probability", failure_probability, "is below the precision of the noise table")
     return max(0, law.first + int(allowed[0]))
 
 

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import betainc
 
 from fairdp import _checks
+from fairdp._checks import ParameterError
 from fairdp.certify.gaps import gap_bound
 from fairdp.certify.noise import IntegerLaw, laplace_sum
 from fairdp.certify.release import Counts, arms_of, per_group
@@ -49,7 +50,7 @@ class ShiftBound:
     def at(self, shift: float) -> float:
         """Bound after a shift of this size, at most one; an infinite slope says nothing except at no shift."""
         if not 0 <= shift <= 1:
-            raise ValueError(f"shift must be in [0, 1], got {shift!r}.")
+            raise ParameterError("shift", shift, "must be in [0, 1]")
         return min(1.0, self.tau + shift * self.slope) if shift else self.tau
 
 

@@ -54,4 +54,4 @@ def certify(
     )
     report = run_certify(task)
     print_certificate(report, as_json=as_json)
-    exit_unless_met(report["certificate"], required=require_tau)
+    exit_unless_met(report.certificate, required=require_tau)

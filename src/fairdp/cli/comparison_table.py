@@ -5,7 +5,7 @@ from typing import Any
 
 from fairdp._format import with_error
 from fairdp.cli.printing import print_json, print_table, print_warnings
-from fairdp.report.comparison import label_of
+from fairdp.report.comparison import Row
 
 
 def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
@@ -18,7 +18,7 @@ def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
     for dataset in dict.fromkeys(row["dataset"] for row in report["rows"]):
         own = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
         rows = [
-            (label_of(row), "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names))
+            (Row.of(row).label, "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names))
             for row in own
         ]
         seeds = f"mean ± standard error over {own[0]['n_runs']} seeds" if own[0]["n_runs"] > 1 else "one seed"

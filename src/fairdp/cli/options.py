@@ -1,19 +1,21 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairdp._checks import InputError
 from fairdp._format import bound_above
-from fairdp.cli.flags import help_in_flags
+from fairdp.cli.flags import help_in_flags, in_flags
 from fairdp.cli.sections import OUTPUT, Option
 from fairdp.config.parameters import DATA, DECLARED, Declaration
 from fairdp.config.reference import default_text
 
 if TYPE_CHECKING:
+    from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.records import Source
 
 Decorated = Callable[..., Any]
@@ -143,20 +145,20 @@ def taken_source(parameters: dict[str, Any]) -> "Source":
     return Source(**{**given, "sensitive": given["sensitive"] or ()})
 
 
-def exit_unless_met(certificate: Mapping[str, Any], *, required: float | None) -> None:
+def exit_unless_met(certificate: "Certificate | NotCertified", *, required: float | None) -> None:
     """End with exit code 1 if a bound was required beforehand and the certificate does not reach it."""
+    from fairdp.certify.certificate import NotCertified
+
     if required is None:
         return
-    if not certificate["certified"]:
-        reason = certificate["reason"]
-        click.echo(f"missed: --require-tau {required:g}: not certified, because {reason}.", err=True)
-        raise click.exceptions.Exit(1)
-    missed = {metric: certificate[metric] for metric in certificate["metrics"] if certificate[metric]["tau"] > required}
-    for metric, gap in missed.items():
-        if gap["claimed"]:
-            certified = bound_above(gap["tau"])
-            click.echo(f"missed: --require-tau {required:g}: {metric} is certified at {certified}.", err=True)
-    if missed:
+    missed = f"missed: --require-tau {required:g}:"
+    if isinstance(certificate, NotCertified):
+        reason = in_flags(InputError(certificate.reason.explanation), click.get_current_context().command)
+        click.echo(f"{missed} not certified, because {reason}.", err=True)
+    for metric, gap in certificate.gaps.items():
+        if gap.claimed and gap.tau > required:
+            click.echo(f"{missed} {metric} is certified at {bound_above(gap.tau)}.", err=True)
+    if not certificate.met:
         raise click.exceptions.Exit(1)
 
 

@@ -3,10 +3,19 @@
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairdp._files import json_bytes
+from fairdp._files import json_bytes, to_plain
 from fairdp._format import bound_above, bound_below, rounded_up
+
+if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
+    from fairdp.accounting.spent import PrivacySpent
+    from fairdp.certify.certificate import Certificate, NotCertified
+    from fairdp.commands.certify import CertificateReport
+    from fairdp.commands.fit import FitReport
+    from fairdp.commands.plan import ExpectedWidths, PlanReport
+    from fairdp.commands.saved_models import EvaluationReport
+    from fairdp.saved.verify.check import Check
 
 METRIC_NAMES = {
     "auc": "ROC-AUC",
@@ -21,94 +30,93 @@ METRIC_NAMES = {
 }
 
 
-def print_fit(report: dict[str, Any], *, as_json: bool) -> None:
+def print_fit(report: "FitReport", *, as_json: bool) -> None:
     """The result of a training run."""
     if as_json:
-        print_json(report)
+        print_json(report.to_json())
         return
-    print(f"{report['method']} on {report['dataset']}: {_sizes(report)}")
-    if "tuned" in report:
-        print(f"chosen: {', '.join(f'{name}={value}' for name, value in report['tuned']['chosen'].items())}")
-    print_table(None, _privacy_rows(report["privacy"]))
-    bounds = _bounds(report["certificate"])
-    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report["metrics"])]
-    rows.insert(4, (*_by_group_row(report["metrics"]), ""))
-    measured = "on the test records" if report["n_train"] is not None else "from the noisy counts"
-    level = f"certified, {100 * report['certificate']['confidence']:g} %" if bounds else ""
+    print(f"{report.method} on {report.dataset}: {_sizes(report)}")
+    if report.tuned is not None:
+        print(f"chosen: {', '.join(f'{name}={value}' for name, value in report.tuned.chosen.items())}")
+    print_table(None, _privacy_rows(report.privacy))
+    bounds = _bounds(report.certificate)
+    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report.metrics)]
+    rows.insert(4, (*_by_group_row(report.metrics), ""))
+    measured = "on the test records" if report.n_train is not None else "from the noisy counts"
+    level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
     print_table(None, rows, headers=("", measured, level))
-    print(f"{report['statement']}\n\n{report['certificate']['statement']}\n")
-    if report["out"]:
-        print(f"Model written to {report['out']}.")
-    print_warnings(report["warnings"])
+    print(f"{report.statement}\n\n{report.certificate_statement}\n")
+    if report.out:
+        print(f"Model written to {report.out}.")
+    print_warnings(report.warnings)
 
 
-def print_evaluation(report: dict[str, Any], *, as_json: bool) -> None:
+def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
     """Metrics with their confidence intervals."""
     if as_json:
         print_json(report)
         return
-    intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
-    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report["metrics"])]
-    rows.insert(4, (*_by_group_row(report["metrics"]), ""))
-    level = f"{100 * report['confidence']:g} % interval"
-    print_table(f"{report['method']} on {report['n_test']:,} records", rows, headers=("", "", level))
-    print(report["note"])
-    print_warnings(report["warnings"])
+    intervals = {name: _interval(*ends) for name, ends in report.intervals.items()}
+    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report.metrics)]
+    rows.insert(4, (*_by_group_row(report.metrics), ""))
+    level = f"{100 * report.confidence:g} % interval"
+    print_table(f"{report.method} on {report.n_test:,} records", rows, headers=("", "", level))
+    print(report.note)
+    print_warnings(report.warnings)
 
 
-def print_certificate(report: dict[str, Any], *, as_json: bool) -> None:
+def print_certificate(report: "CertificateReport", *, as_json: bool) -> None:
     """A new certificate of a saved model."""
     if as_json:
-        print_json(report)
+        print_json(report.to_json())
         return
-    print(f"{report['method']}, certified on {report['n_certify']:,} fresh records\n")
-    print(report["certificate"]["statement"])
-    print(f"Certificate written to {report['out']}.")
-    print_warnings(report["warnings"])
+    print(f"{report.method}, certified on {report.n_certify:,} fresh records\n")
+    print(report.certificate_statement)
+    print(f"Certificate written to {report.out}.")
+    print_warnings(report.warnings)
 
 
-def print_checks(checks: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
     """What was checked of a saved model."""
-    passed = all(check["passed"] for check in checks)
+    passed = all(check.passed for check in checks)
     if as_json:
-        print_json({"verified": passed, "checks": list(checks)})
+        print_json({"verified": passed, "checks": checks})
         return
-    print_table(None, [("ok" if check["passed"] else "FAILED", check["name"], check["found"]) for check in checks])
+    print_table(None, [("ok" if check.passed else "FAILED", check.name, check.found) for check in checks])
     print("Verified." if passed else "NOT verified.")
 
 
-def print_plan(report: dict[str, Any], *, as_json: bool) -> None:
+def print_plan(report: "PlanReport", *, as_json: bool) -> None:
     """The cost of a run that has not been made."""
     if as_json:
         print_json(report)
         return
-    batches = ", ".join(f"{size:.1f}" for size in report["expected_batch_sizes"])
     rows = [
-        *_privacy_rows(report["privacy"]),
-        ("records per step, by group", batches),
-        ("noise on the averaged gradient", f"{report['privacy']['noise_std']:.3g} per coordinate"),
+        *_privacy_rows(report.privacy),
+        ("records per step, by group", ", ".join(f"{size:.1f}" for size in report.expected_batch_sizes)),
+        ("noise on the averaged gradient", f"{report.privacy.noise_std:.3g} per coordinate"),
         None,
-        *_certificate_plan_rows(report),
+        *_certificate_plan_rows(report.certificate),
         None,
         *_paper_rows(report),
     ]
-    print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
+    print_table(f"{report.method} on groups of {', '.join(f'{n:,}' for n in report.group_sizes)}", rows)
 
 
-def print_bench(report: dict[str, Any], *, as_json: bool) -> None:
+def print_bench(report: Mapping[str, object], *, as_json: bool) -> None:
     """Ratios of one benchmark run."""
     print_pairs(report if as_json else dict(_flattened(report)), as_json=as_json)
 
 
-def print_pairs(pairs: Mapping[str, Any], *, as_json: bool) -> None:
-    """A few named values."""
+def print_pairs(pairs: object, *, as_json: bool) -> None:
+    """A few named values: a mapping, or a dataclass."""
     if as_json:
         print_json(pairs)
         return
-    print_table(None, [(name, _text(value)) for name, value in pairs.items()])
+    print_table(None, [(name, _text(value)) for name, value in to_plain(pairs).items()])
 
 
-def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def print_cards(name: str, cards: Sequence[Mapping[str, object]], *, as_json: bool) -> None:
     """Things with the same fields, one paragraph each; the first field is the heading."""
     if as_json:
         print_json({name: list(cards)})
@@ -121,73 +129,64 @@ def print_cards(name: str, cards: Sequence[Mapping[str, Any]], *, as_json: bool)
         print()
 
 
-def _privacy_rows(privacy: Mapping[str, Any]) -> list[tuple[str, str]]:
-    by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy["epsilon_by_group"].items())
-    searched = f"epsilon ({'PLD' if privacy['selection'] is None else 'whole search'})"
-    if privacy["noise_allocation"] == "laplace" and privacy["selection"] is None:
-        noise = f"{privacy['noise_multiplier']:.4g} times the sensitivity, Laplace, one release for each group"
-        return [("epsilon (pure)", _epsilon(privacy["epsilon"])), ("epsilon by group", by_group), ("noise", noise)]
-    joint = ", statistics and gradient together" if privacy["statistics_multiplier"] else ""
+def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
+    by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy.epsilon_by_group.items())
+    if privacy.noise_allocation == "laplace" and privacy.selection is None:
+        noise = f"{privacy.noise_multiplier:.4g} times the sensitivity, Laplace, one release for each group"
+        return [("epsilon (pure)", _epsilon(privacy.epsilon)), ("epsilon by group", by_group), ("noise", noise)]
+    searched = f"epsilon ({'PLD' if privacy.selection is None else 'whole search'})"
+    joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
     return [
-        (searched, f"{_epsilon(privacy['epsilon'])} at delta {privacy['delta']!r}"),
+        (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
         ("epsilon by group", by_group),
-        *([] if privacy["selection"] else [("epsilon (moments accountant)", _epsilon(privacy["epsilon_rdp"]))]),
-        ("noise multiplier", f"{privacy['noise_multiplier']:.4g}, {privacy['noise_allocation']}{joint}"),
-        (
-            "sampling",
-            f"rate {privacy['sample_rate']:.4g}, {privacy['n_steps']} steps, clip norm {privacy['clip_norm']:g}",
-        ),
+        *([] if privacy.selection else [("epsilon (moments accountant)", _epsilon(privacy.epsilon_rdp))]),
+        ("noise multiplier", f"{privacy.noise_multiplier:.4g}, {privacy.noise_allocation}{joint}"),
+        ("sampling", f"rate {privacy.sample_rate:.4g}, {privacy.n_steps} steps, clip norm {privacy.clip_norm:g}"),
     ]
 
 
-def _certificate_plan_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    plan = report["certificate"]
+def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str]]:
     if plan is None:
         return [("certificate", "none")]
-    guesses = f"{plan['positive_rate']:g} positive decisions, {plan['label_rate']:g} positive labels"
-    rows = [("certificate on", f"{plan['fraction']:g} of the records, confidence {plan['confidence']:g}; {guesses}")]
-    for name, width in plan["expected_widths"].items():
+    guesses = f"{plan.positive_rate:g} positive decisions, {plan.label_rate:g} positive labels"
+    rows = [("certificate on", f"{plan.fraction:g} of the records, confidence {plan.confidence:g}; {guesses}")]
+    for name, width in plan.expected_widths.items():
         rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
-    if plan["target_width"] is not None:
-        fraction = plan["fraction_for_target_width"]
+    if plan.target_width is not None:
+        fraction = plan.fraction_for_target_width
         found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"
-        rows.append((f"for a slack of {plan['target_width']:g}", found))
+        rows.append((f"for a slack of {plan.target_width:g}", found))
     return rows
 
 
-def _paper_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _paper_rows(report: "PlanReport") -> list[tuple[str, str]]:
     """The paper's bounds, which say nothing of the deployed model, and what an input-agnostic one would cost."""
-    paper, ceiling = report["paper"], report["utility_ceiling"]
-    rows = [
-        (
-            "best accuracy",
-            f"{ceiling['accuracy']:.4f} under a bound of {ceiling['input_agnostic_tau']:g} for all inputs",
-        )
-    ]
-    if paper["theorem_2_printed"] is not None:
-        printed, corrected = paper["theorem_2_printed"], paper["theorem_2_corrected"]
-        rows.append(("paper's Theorem 2", f"{printed:.4f} as printed, {corrected:.4f} corrected; not for this model"))
-    return rows
+    paper, ceiling = report.paper, report.utility_ceiling
+    best = f"{ceiling.accuracy:.4f} under a bound of {ceiling.input_agnostic_tau:g} for all inputs"
+    if paper.theorem_2_printed is None:
+        return [("best accuracy", best)]
+    bounds = f"{paper.theorem_2_printed:.4f} as printed, {paper.theorem_2_corrected:.4f} corrected"
+    return [("best accuracy", best), ("paper's Theorem 2", f"{bounds}; not for this model")]
 
 
-def _sizes(report: Mapping[str, Any]) -> str:
-    if report["n_train"] is None:
-        return f"about {report['n_certify']:,} certification records"
-    parts = {"training": "n_train", "certification": "n_certify", "test": "n_test"}
-    return ", ".join(f"{report[size]:,} {part}" for part, size in parts.items() if report[size]) + " records"
+def _sizes(report: "FitReport") -> str:
+    if report.n_train is None:
+        return f"about {report.n_certify:,} certification records"
+    parts = {"training": report.n_train, "certification": report.n_certify, "test": report.n_test}
+    return ", ".join(f"{size:,} {part}" for part, size in parts.items() if size) + " records"
 
 
 def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(name, label, _number(metrics[name])) for name, label in METRIC_NAMES.items()]
 
 
-def _bounds(certificate: Mapping[str, Any]) -> dict[str, str]:
+def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
     """What is certified of each metric, rounded to the safe side."""
-    claims = {name: certificate[name] for name in certificate.get("metrics", ()) if certificate[name]["claimed"]}
-    found = {f"{name}_difference": f"at most {bound_above(gap['tau'])}" for name, gap in claims.items()}
-    ratio = claims.get("demographic_parity", {}).get("ratio")
-    if ratio is not None:
-        found["demographic_parity_ratio"] = f"at least {bound_below(ratio)}"
+    claims = {name: gap for name, gap in certificate.gaps.items() if gap.claimed}
+    found = {f"{name}_difference": f"at most {bound_above(gap.tau)}" for name, gap in claims.items()}
+    parity = claims.get("demographic_parity")
+    if parity is not None and parity.ratio is not None:
+        found["demographic_parity_ratio"] = f"at least {bound_below(parity.ratio)}"
     return found
 
 
@@ -233,11 +232,11 @@ def print_warnings(warnings: Sequence[str]) -> None:
         print(f"warning: {text}", file=sys.stderr)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     sys.stdout.write(json_bytes(value).decode())
 
 
-def _flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _flattened(value: Mapping[str, object], prefix: str = "") -> Iterable[tuple[str, object]]:
     for name, item in value.items():
         if isinstance(item, Mapping):
             yield from _flattened(item, f"{prefix}{name}.")
@@ -245,7 +244,7 @@ def _flattened(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str
             yield prefix + name, item
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):

@@ -1,5 +1,6 @@
 """`fairdp report`: one self-contained page about a saved model or a comparison."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -36,7 +37,6 @@ def report(folder: Path, out: Path | None, format: str | None, comparison: Path 
 
     written = run_report(folder, out=out, format=format, comparison=comparison)
     # A comparison promises nothing that could be verified.
-    shown = {name: value for name, value in written.items() if as_json or value is not None}
-    print_pairs(shown, as_json=as_json)
-    if written["verified"] is False:
+    print_pairs({name: own for name, own in asdict(written).items() if as_json or own is not None}, as_json=as_json)
+    if written.verified is False:
         raise click.exceptions.Exit(1)

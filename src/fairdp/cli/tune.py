@@ -87,4 +87,4 @@ def tune(
         )
         report = run_fit(task)
     print_fit(report, as_json=as_json)
-    exit_unless_met(report["certificate"], required=parameters["require_tau"])
+    exit_unless_met(report.certificate, required=parameters["require_tau"])

@@ -1,6 +1,5 @@
 """`fairdp verify`: compute epsilon and tau of a saved model again, and check its hashes."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -21,6 +20,6 @@ def verify(folder: Path, as_json: bool) -> None:
     from fairdp.saved.verify.folder import verify_folder
 
     checks = verify_folder(folder)
-    print_checks([asdict(check) for check in checks], as_json=as_json)
+    print_checks(checks, as_json=as_json)
     if not all(check.passed for check in checks):
         raise click.exceptions.Exit(1)

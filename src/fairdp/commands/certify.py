@@ -4,16 +4,27 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
 from fairdp import _checks
+from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
+from fairdp._files import to_plain
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.certify.certificate import FRESH, SIZES, Certificate, NotCertified
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.origin import (
+    EQUAL_ALLOWED,
+    NOT_CHOSEN_BY_TEST,
+    UNUSED,
+    UNUSED_UNCHECKED,
+    EarlierCertificate,
+    FreshRecords,
+    Origin,
+)
 from fairdp.certify.record import certificate_record
+from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.saved_models import load_for_dataset, load_saved
 from fairdp.config.certificate import SMALLEST_EPSILON
@@ -23,7 +34,14 @@ from fairdp.data.tables import encoded_batches
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import noisy_sizes
-from fairdp.saved.used_records import TRAINING, Register, fingerprints, read_register, register_path, write_register
+from fairdp.saved.used_records import (
+    TRAINING,
+    UsedRecords,
+    fingerprints,
+    read_used_records,
+    used_records_path,
+    write_used_records,
+)
 
 # Chance that fresh records are refused although no more of them equal used ones than happens by chance.
 _FALSE_REFUSAL = 1e-9
@@ -44,65 +62,85 @@ class CertifyTask:
     seed: int | None
 
 
-def run_certify(task: CertifyTask) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class CertificateReport:
+    """What a new certificate claims, and what to be warned of."""
+
+    method: str
+    n_certify: int
+    certificate: Certificate
+    warnings: tuple[str, ...]
+    seconds: dict[str, float]
+    out: str
+
+    @property
+    def certificate_statement(self) -> str:
+        """The certificate in words."""
+        return certificate_statement(self.certificate)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values under the names users see."""
+        return {**to_plain(self), "certificate": certificate_record(self.certificate)}
+
+
+def run_certify(task: CertifyTask) -> CertificateReport:
     """Count, check that the records are fresh, note that they are used, and only then release."""
     start = time.perf_counter()
     _checks.finite_positive(epsilon=task.epsilon)
     PrivacyBudget(epsilon=task.epsilon, delta=1e-5)
     if task.epsilon < SMALLEST_EPSILON:
-        raise ValueError(f"epsilon must be at least {SMALLEST_EPSILON} for a certificate, got {task.epsilon!r}.")
+        raise ParameterError("epsilon", task.epsilon, f"must be at least {SMALLEST_EPSILON} for a certificate")
     estimator, batches = _fresh_records(task)
     if len(estimator.group_names_) < 2:
-        raise ValueError(f"the model in {str(task.folder)!r} knows one group only, hence no gap to certify.")
-    path = register_path(task.folder)
+        raise SavedModelError(f"the model in {str(task.folder)!r} knows only one group, so there is no gap to certify.")
+    path = used_records_path(task.folder)
     digest = estimator.score_model_.digest()
-    register = (read_register(path) or Register.new()).of_model(digest)
-    seen = _Seen(batches, register.key)
+    used = (read_used_records(path) or UsedRecords.new()).of_model(digest)
+    seen = _Seen(batches, used.key)
     generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
     counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
     fresh = seen.fingerprints()
-    tellable = task.allow_equal or refuse_used(register, fresh)
-    knows_training = TRAINING in register.uses
-    about = {"model_sha256": digest, "assumed": _assumed(task, knows_training)}
-    certificate = _certificate(task, estimator, counts, generators, about)
+    tellable = task.allow_equal or refuse_used(used, fresh)
+    knows_training = TRAINING in used.uses
+    certificate = _certificate(task, estimator, counts, generators, _assumed(task, knows_training))
     # Noted before anything is released: an interruption in between costs a look, never a look for free.
-    number = 1 + sum(name != TRAINING for name in register.uses)
-    write_register(path, register.with_use(f"certificate {number}", fresh))
+    number = 1 + sum(name != TRAINING for name in used.uses)
+    write_used_records(path, used.with_use(f"certificate {number}", fresh))
     estimator.certificate_ = certificate
     estimator.save(task.folder)
-    return {
-        "method": estimator.method,
-        "n_certify": int(counts.sum()),
-        "certificate": certificate_record(estimator.certificate_),
-        "warnings": list(_warnings(path, knows_training, tellable)),
-        "seconds": {"certify": time.perf_counter() - start},
-        "out": str(task.folder),
-    }
+    return CertificateReport(
+        method=estimator.method,
+        n_certify=int(counts.sum()),
+        certificate=certificate,
+        warnings=tuple(_warnings(path, knows_training, tellable)),
+        seconds={"certify": time.perf_counter() - start},
+        out=str(task.folder),
+    )
 
 
-def refuse_used(register: Register, fresh: NDArray[np.uint64]) -> bool:
+def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> bool:
     """Refuse records of which more equal used ones than happens by chance.
 
     By chance a fresh record equals a used one about as often as a used one equals another. Where that is often, nothing
     can be told but that the very same records come again; returns whether more could be told.
     """
-    for name, used in register.uses.items():
-        if len(fresh) and np.array_equal(np.sort(fresh), used):
+    for name, known in used.uses.items():
+        if len(fresh) and np.array_equal(np.sort(fresh), known):
             raise _used_before(len(fresh), len(fresh), name)
-    known = np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *register.uses.values()]))
+    known = np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *used.uses.values()]))
     repeats = known[1:] == known[:-1]
     twins = int((np.append(repeats, False) | np.append(False, repeats)).sum()) if len(known) else 0
-    for name, equal in register.used(fresh).items():
+    for name, equal in used.overlaps(fresh).items():
         table = np.array([[equal, len(fresh) - equal], [twins, len(known) - twins]])
         if equal and fisher_exact(table, alternative="greater").pvalue < _FALSE_REFUSAL:
             raise _used_before(equal, len(fresh), name)
     return twins <= _TELLABLE * len(known)
 
 
-def _used_before(equal: int, n_records: int, use: str) -> ValueError:
-    return ValueError(
+def _used_before(equal: int, n_records: int, use: str) -> DataError:
+    return DataError(
         f"{equal} of {n_records} records were used before ({use}), so they cannot certify the model; give records that "
-        "it has not seen, or add --allow-equal if they are other people with equal values."
+        "it has not seen, or add `allow_equal` if they are other people with equal values."
     )
 
 
@@ -124,7 +162,7 @@ class _Seen:
 
 def _fresh_records(task: CertifyTask) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
     if (task.table is None) == (task.dataset is None):
-        raise ValueError("give either TABLE or --dataset to certify on.")
+        raise InputError("give either TABLE or `dataset` to certify on.")
     if task.dataset is not None:
         estimator, test = load_for_dataset(task.folder, task.dataset)
         return estimator, [test]
@@ -138,15 +176,15 @@ def _certificate(
     estimator: FairDPClassifier,
     counts: NDArray[np.int64],
     generators: Generators,
-    about: dict[str, Any],
+    assumed: tuple[str, ...],
 ) -> Certificate:
-    earlier = [*_earlier(estimator.certificate_)]
+    earlier = _earlier(estimator.certificate_)
     # The difference of two releases with the same noise is exact: a seed that is used again must not repeat it.
     purpose = f"certificate {len(earlier) + 1}"
-    names, private = estimator.group_names_, estimator.privacy_.group_sizes == "private"
+    names, group_sizes = estimator.group_names_, estimator.privacy_.group_sizes
     sizes, spent = noisy_sizes(
         counts.sum((1, 2)),
-        private=private,
+        private=group_sizes == "private",
         epsilon=task.epsilon,
         count_noise=generators.below(f"{purpose}, group sizes {counts.sum((1, 2)).tolist()} at {task.epsilon}"),
     )
@@ -158,16 +196,13 @@ def _certificate(
         expected_sizes=sizes,
         rand_below=generators.below(f"{purpose}, counts {counts.tolist()} at {task.epsilon}"),
     )
-    about = {
-        **about,
-        "predictor": estimator.predictor_.described(),
-        "smoothing": estimator.score_model_.described_smoothing(),
-        "records": FRESH,
-        "sizes": SIZES[private],
-        "sizes_epsilon": spent,
-        "noise_seeded": generators.seeded,
-        "earlier": earlier,
-    }
+    about = Origin(
+        model_sha256=estimator.score_model_.digest(),
+        predictor=estimator.predictor_.described(),
+        smoothing=estimator.score_model_.described_smoothing(),
+        records=FreshRecords(group_sizes=group_sizes, sizes_epsilon=spent, earlier=earlier, assumed=assumed),
+        noise_seeded=generators.seeded,
+    )
     capped = certificate.capped(estimator.predictor_.input_agnostic_tau(estimator.score_model_))
     return replace(capped, about=about)
 
@@ -175,30 +210,24 @@ def _certificate(
 def _warnings(path: Path, knows_training: bool, tellable: bool) -> Iterator[str]:
     """For the data holder's eyes: how often values are equal is no noisy count, so the certificate does not say it."""
     if not knows_training:
-        yield f"no register {str(path)!r} of the training records: whether any are among these is not known."
+        yield f"the training records are not noted in {str(path)!r}: whether any are among these is not known."
     if not tellable:
         yield "too many people have equal values to tell whether these records were used before."
 
 
-def _assumed(task: CertifyTask, knows_training: bool) -> list[str]:
+def _assumed(task: CertifyTask, knows_training: bool) -> tuple[str, ...]:
     """What the data holder vouches for, because it was not or could not be checked; nothing that depends on records."""
-    assumed = [
-        "none of these records was used for the model or an earlier certificate, as far as equal values can tell"
-    ]
-    if not knows_training:
-        assumed = [
-            "none of these records was used for the model or an earlier certificate; no register was there to ask"
-        ]
-    if task.dataset is not None:
-        assumed.append("nothing was chosen by its test records; the defaults of fairdp were, with them in view")
-    if task.allow_equal:
-        assumed.append("records that equal used ones are other people; the check was switched off")
-    return assumed
+    return (
+        UNUSED if knows_training else UNUSED_UNCHECKED,
+        *([] if task.dataset is None else [NOT_CHOSEN_BY_TEST]),
+        *([EQUAL_ALLOWED] if task.allow_equal else []),
+    )
 
 
-def _earlier(certificate: Certificate | NotCertified) -> Iterator[dict[str, Any]]:
-    """What earlier certificates of the model claimed, oldest first: picking the best of several would void them."""
-    if isinstance(certificate, Certificate):
-        yield from certificate.about.get("earlier", [])
-        taus = {name: gap.tau for name, gap in certificate.gaps.items()}
-        yield {"confidence": certificate.confidence, "epsilon": certificate.epsilon, "tau": taus}
+def _earlier(certificate: Certificate | NotCertified) -> tuple[EarlierCertificate, ...]:
+    """What earlier certificates of the model claimed, oldest first."""
+    if isinstance(certificate, NotCertified):
+        return ()
+    taus = {name: gap.tau for name, gap in certificate.gaps.items()}
+    last = EarlierCertificate(confidence=certificate.confidence, epsilon=certificate.epsilon, tau=taus)
+    return (*(() if certificate.about is None else certificate.about.earlier), last)

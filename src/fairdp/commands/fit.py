@@ -2,15 +2,20 @@
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairdp._files import check_replaceable
-from fairdp.certify.certificate import Certificate
-from fairdp.certify.record import certificate_record, estimated_metrics
+from fairdp._checks import InputError, ParameterError
+from fairdp._files import check_replaceable, to_plain
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.estimates import estimated_metrics
+from fairdp.certify.record import certificate_record
+from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import measure, warnings_of
 from fairdp.commands.progress import progress_bar
@@ -21,8 +26,23 @@ from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import MARKER
-from fairdp.saved.used_records import TRAINING, Register, check_register, fingerprints, register_path, write_register
+from fairdp.saved.used_records import (
+    TRAINING,
+    UsedRecords,
+    check_used_records,
+    fingerprints,
+    used_records_path,
+    write_used_records,
+)
 from fairdp.tuning import tune
+
+# A note of `fairsmooth`, and what it is.
+_BOUND = "overall_against_group_classifier"
+_BOUND_IN_WORDS = (
+    "for any input, the most by which the expectation of the averaged model over all noise on its parameters can be "
+    "from that of each group's model; no bound on a gap between groups, nor on the deployed decision, which is made "
+    "from a fixed number of draws"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,35 +67,86 @@ class Search:
     expected_trials: float | None
 
 
-def run_fit(task: FitTask) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """What may be shown of a search: which settings won, not how many were tried or what the others reached."""
+
+    chosen: dict[str, object]
+    expected_trials: float | None
+    epsilon_of_one_trial: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitReport:
+    """What a run has made, spent, measured and promised.
+
+    ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
+    counts, and the other sizes are None.
+    """
+
+    method: str
+    dataset: str
+    n_train: int | None
+    n_certify: int
+    n_test: int | None
+    metrics: Mapping[str, Any]
+    privacy: PrivacySpent
+    certificate: Certificate | NotCertified
+    notes: Mapping[str, object]
+    warnings: tuple[str, ...]
+    seconds: Mapping[str, float]
+    out: str | None
+    statement: str
+    tuned: Tuned | None = None
+
+    @property
+    def certificate_statement(self) -> str:
+        """The certificate in words."""
+        return certificate_statement(self.certificate)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values under the names users see."""
+        plain = {**to_plain(self), "certificate": certificate_record(self.certificate)}
+        if _BOUND in self.notes:
+            plain["notes"] |= {"what_it_is": _BOUND_IN_WORDS}
+        return plain if self.tuned is not None else {name: plain[name] for name in plain if name != "tuned"}
+
+
+def run_fit(task: FitTask) -> FitReport:
     """Train, certify, measure and save; all that can be refused is refused before training."""
     start = time.perf_counter()
     estimator = FairDPClassifier(**task.parameters)
     settings = RunSettings.of(**estimator.get_params(deep=False))
     if task.out is not None:
         check_replaceable(task.out, marker=MARKER)
-        check_register(register_path(task.out))
+        check_used_records(used_records_path(task.out))
     _check_serves(estimator.method, task.source)
     records = load_records(task.source)
     reason = settings.reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
-        raise ValueError(f"--private-metrics come from the certificate's counts, but there is none, because {reason}.")
-    estimator, register = _train(estimator, records, task)
-    measured = _measured(estimator, records, private=task.private_metrics)
-    saved = [] if task.out is None else _save(estimator, register, task.out, task.checkpoint)
-    return {
-        "method": estimator.method,
-        "dataset": records.name,
-        **measured,
-        "privacy": estimator.privacy_.to_dict(),
-        "certificate": certificate_record(estimator.certificate_),
-        "notes": estimator.notes_,
-        "warnings": [*records.warnings, *warnings_of(estimator, measured["metrics"]), *saved],
-        "seconds": {**estimator.seconds_, "total": _total(estimator, start, task)},
-        "out": None if task.out is None else str(task.out),
-        "statement": estimator.privacy_statement(),
-        **({} if task.search is None else {"tuned": _chosen(estimator, task.search)}),
-    }
+        raise InputError(
+            "`private_metrics` come from the certificate's counts, but there is no certificate, because "
+            f"{reason.explanation}."
+        )
+    estimator, used = _train(estimator, records, task)
+    n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
+    saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
+    return FitReport(
+        method=estimator.method,
+        dataset=records.name,
+        n_train=None if task.private_metrics else estimator.n_train_,
+        n_certify=n_certify,
+        n_test=None if task.private_metrics else records.test.n_samples,
+        metrics=metrics,
+        privacy=estimator.privacy_,
+        certificate=estimator.certificate_,
+        notes=estimator.notes_,
+        warnings=(*records.warnings, *warnings_of(estimator, metrics), *saved),
+        seconds={**estimator.seconds_, "total": _total(estimator, start, task)},
+        out=None if task.out is None else str(task.out),
+        statement=estimator.privacy_statement(),
+        tuned=None if task.search is None else _tuned(estimator, task.search),
+    )
 
 
 def _total(estimator: FairDPClassifier, start: float, task: FitTask) -> float:
@@ -83,78 +154,78 @@ def _total(estimator: FairDPClassifier, start: float, task: FitTask) -> float:
     return time.perf_counter() - start if task.search is None else math.fsum(estimator.seconds_.values())
 
 
-def _chosen(estimator: FairDPClassifier, search: Search) -> dict[str, Any]:
-    """What may be shown of a search: which settings won, not how many were tried or what the others reached."""
+def _tuned(estimator: FairDPClassifier, search: Search) -> Tuned:
     selection = estimator.privacy_.selection
-    return {
-        "chosen": {name: getattr(estimator, name) for name in search.grid},
-        "expected_trials": None if selection is None else selection.expected_trials,
-        "epsilon_of_one_trial": estimator.epsilon,
-    }
+    return Tuned(
+        chosen={name: getattr(estimator, name) for name in search.grid},
+        expected_trials=None if selection is None else selection.expected_trials,
+        epsilon_of_one_trial=estimator.epsilon,
+    )
 
 
 def _check_serves(method: str, source: Source) -> None:
     """Refuse, before anything is read, images for a method that takes tables only."""
     card = DATASETS.get(source.dataset or "")
     if card is not None and card.images and METHODS[method].closed_form:
-        raise ValueError(f"method={method!r} takes tables only, and {source.dataset} has images; use method='dpsgd'.")
+        rule = f"takes tables only, and {source.dataset} has images"
+        raise ParameterError("method", method, rule, "use `method`='dpsgd'")
 
 
-def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tuple[FairDPClassifier, Register]:
-    """The fitted estimator, or the best of several, and the register of the records that were used."""
-    register = Register.new()
+def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tuple[FairDPClassifier, UsedRecords]:
+    """The fitted estimator, or the best of several, and the records that were used."""
+    used = UsedRecords.new()
 
     def note(train: GroupedData, held_out: GroupedData) -> None:
-        nonlocal register
+        nonlocal used
         # Trials of a search share their parts.
-        if task.out is not None and not register.uses:
+        if task.out is not None and not used.uses:
             for name, part in ((TRAINING, train), ("certificate 1", held_out)):
-                register = register.with_use(name, fingerprints(part, register.key))
+                used = used.with_use(name, fingerprints(part, used.key))
 
     with progress_bar("training" if task.search is None else "trials") as observe:
-        options: dict[str, Any] = {
-            "progress": Progress(observe=observe, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume),
-            "public_assumptions": records.public_assumptions,
-            "feature_schema": None if records.schema is None else records.schema.to_dict(),
-        }
+        progress = Progress(observe=observe, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume)
+        schema = None if records.schema is None else records.schema.to_dict()
+        assumed = records.public_assumptions
         if task.search is None:
             # Of a table, once it is split, only the parts are needed; named data sets may be there for reading only.
-            estimator.fit_grouped(replace(records.train, expendable=task.source.table is not None), **options)
+            train = replace(records.train, expendable=task.source.table is not None)
+            estimator.fit_grouped(train, progress=progress, public_assumptions=assumed, feature_schema=schema)
         else:
-            own = task.search
-            gap, trials = own.within_gap, own.expected_trials
-            estimator = tune(estimator, own.grid, records.train, max_gap=gap, expected_trials=trials, **options)
+            estimator = tune(
+                estimator,
+                task.search.grid,
+                records.train,
+                max_gap=task.search.within_gap,
+                expected_trials=task.search.expected_trials,
+                progress=progress,
+                public_assumptions=assumed,
+                feature_schema=schema,
+            )
     if records.schema is not None:
         estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
-    return estimator, register
+    return estimator, used
 
 
-def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> dict[str, Any]:
-    """Metrics and sizes: exact ones for the data holder, or what follows from the released counts."""
+def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> tuple[int, Mapping[str, Any]]:
+    """Certification records and metrics: exact ones for the data holder, or what follows from the released counts."""
     certificate = estimator.certificate_
     if private and isinstance(certificate, Certificate):
         counted = sum(max(0, n) for group in certificate.counts for row in group for n in row)
-        sizes = {"n_train": None, "n_certify": counted, "n_test": None}
-        return {**sizes, "metrics": estimated_metrics(certificate)}
-    sizes = {
-        "n_train": estimator.n_train_,
-        "n_certify": estimator.n_certify_,
-        "n_test": records.test.n_samples,
-    }
-    return {**sizes, "metrics": measure(estimator, records.test)}
+        return counted, estimated_metrics(certificate)
+    return estimator.n_certify_, measure(estimator, records.test)
 
 
-def _save(estimator: FairDPClassifier, register: Register, out: Path, checkpoint: Path | None) -> list[str]:
-    """Write the model, its register beside it, and remove its checkpoint; returns what the user should know of it."""
+def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint: Path | None) -> list[str]:
+    """Write the model, the used records beside it, and remove its checkpoint; says what the user should know of it."""
     replaced = (out / MARKER).exists()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        # The register first: it names its model, so that beside any other it counts as none.
-        write_register(register_path(out), register.of_model(estimator.score_model_.digest()))
+        # The used records first: they name their model, so that beside any other they count as none.
+        write_used_records(used_records_path(out), used.of_model(estimator.score_model_.digest()))
         estimator.save(out)
     except OSError as error:
-        kept = f"; add --resume to continue from {str(checkpoint)!r}" if checkpoint else ""
-        raise ValueError(f"--out {str(out)!r} cannot be written: {error.strerror}{kept}.") from None
+        kept = f"add `resume` to continue from {str(checkpoint)!r}" if checkpoint else ""
+        raise ParameterError("out", str(out), f"cannot be written: {error.strerror}", kept) from None
     if checkpoint is not None:
         # The model is safe now, and the file holds the state of the noise generator.
         checkpoint.unlink(missing_ok=True)

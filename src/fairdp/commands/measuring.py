@@ -1,5 +1,6 @@
 """What a model does on records, and what a user should be warned of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
     return evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
 
 
-def warnings_of(estimator: FairDPClassifier, metrics: dict[str, Any]) -> list[str]:
+def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any]) -> list[str]:
+    """What to know before relying on these metrics."""
     collapse = collapse_warning(metrics["positive_rate"])
     found = [collapse] if collapse else []
     certificate = estimator.certificate_
@@ -28,8 +30,8 @@ def warnings_of(estimator: FairDPClassifier, metrics: dict[str, Any]) -> list[st
         if empty:
             names = ", ".join(sorted({name for pair in empty for name in pair}))
             found.append(
-                f"the certificate bounds no gap for want of records of {names}: merge small groups (a schema's 'other' "
-                "does), name fewer protected columns, or certify fewer metrics."
+                f"the certificate has too few records to bound any gap for {names}: merge small groups (a schema's "
+                "'other' does), name fewer protected columns, or certify fewer metrics."
             )
     if np.isinf(estimator.privacy_.epsilon):
         found.append("this model is not private: it was trained without noise.")

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairdp import _checks
+from fairdp._checks import InputError
+from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import load_table
-
-READ_FROM_TABLE = "column types, categories, ranges and group names were read from the table, as no schema was declared"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Records:
 def load_records(source: Source) -> Records:
     """The records that a source names."""
     if source.table is not None and source.dataset is not None:
-        raise ValueError(f"give TABLE or --dataset, not both: got {str(source.table)!r} and {source.dataset!r}.")
+        raise InputError(f"give TABLE or `dataset`, not both: got {str(source.table)!r} and {source.dataset!r}.")
     if source.table is None:
         return _named_records(source)
     path = source.table
@@ -50,8 +50,8 @@ def load_records(source: Source) -> Records:
         declared = read_schema(source.schema)
         source = replace(source, label=source.label or declared.label, sensitive=source.sensitive or declared.sensitive)
     if source.label is None or not source.sensitive:
-        missing = "--label" if source.label is None else "--sensitive"
-        raise ValueError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
+        missing = "`label`" if source.label is None else "`sensitive`"
+        raise InputError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
     _checks.in_unit_interval(test_fraction=source.test_fraction)
     table = load_table(
         path,
@@ -77,9 +77,9 @@ def load_records(source: Source) -> Records:
 def _named_records(source: Source) -> Records:
     """A named data set, which brings its own columns."""
     if source.dataset is None:
-        raise ValueError(
-            "there is nothing to train on: name a table, TABLE --label COL --sensitive COL, or a data set, such as "
-            "--dataset adult."
+        raise InputError(
+            "there is nothing to train on: name a table, TABLE `label` COL `sensitive` COL, or a data set, such as "
+            "`dataset` adult."
         )
     _refuse_table_options(source)
     loaded = load_dataset(source.dataset)
@@ -98,12 +98,6 @@ def _read_as(schema: TableSchema) -> list[str]:
 
 
 def _refuse_table_options(source: Source) -> None:
-    given = {
-        "--label": source.label,
-        "--positive": source.positive,
-        "--sensitive": source.sensitive,
-        "--schema": source.schema,
-    }
-    chosen = [option for option, value in given.items() if value]
-    if chosen:
-        raise ValueError(f"{chosen[0]} goes with a table, not with a named data set; leave it out or name a table.")
+    for name in ("label", "positive", "sensitive", "schema"):
+        if getattr(source, name):
+            raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")

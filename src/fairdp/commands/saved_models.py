@@ -1,14 +1,19 @@
 """Saved models on new rows: predictions and measurements."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from fairdp._files import json_bytes, write_file
+from fairdp import _checks
+from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
+from fairdp._files import json_bytes, write_out
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
 from fairdp.data.catalog import load_dataset
@@ -19,27 +24,40 @@ from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
 
 
-def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class PredictionReport:
+    """What was predicted, and where it was written."""
+
+    n_rows: int
+    positive_rate: float
+    out: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """Metrics of a saved model on labelled rows, with confidence intervals."""
+
+    method: str
+    n_test: int
+    metrics: Mapping[str, Any]
+    confidence: float
+    intervals: Mapping[str, tuple[float, float]]
+    warnings: tuple[str, ...]
+    note: str = "Exact figures on real records: for the data holder's eyes, outside the privacy guarantee."
+
+
+def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> PredictionReport:
     """Score, probability and decision for every row of a table; an id tells equal rows of different people apart."""
     estimator, schema = load_saved(folder)
     if out.suffix.lower() not in (".csv", ".parquet"):
-        raise ValueError(f"--out must end in .csv or .parquet, got {str(out)!r}.")
+        raise ParameterError("out", str(out), "must end in .csv or .parquet")
     if out.exists() and table.exists() and out.samefile(table):
-        raise ValueError(f"--out {str(out)!r} is the table itself; choose another file.")
+        raise ParameterError("out", str(out), "is the table itself", "choose another file")
     rows = read_table(table)
     if id_column is not None and id_column not in rows:
-        raise ValueError(f"--id {id_column!r} is not a column of {str(table)!r}.")
+        raise ParameterError("id_column", id_column, f"is not a column of {str(table)!r}")
     records, ids = schema.encode(rows), None if id_column is None else rows[id_column].tolist()
-    scores = estimator.scores(records)
-    groups = None
-    if estimator.predictor_.flips is not None:
-        missing = [name for name in schema.sensitive if name not in rows]
-        if missing:
-            raise ValueError(
-                f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
-                "decisions without it (see `fairdp methods`)."
-            )
-        groups = schema.encode_groups(rows)[0]
+    scores, groups = estimator.scores(records), _groups(estimator, schema, rows)
     decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
     named = np.where(decisions == 1, schema.positive, schema.negative)
     frame = pd.DataFrame({"score": scores, "probability": expit(scores), "decision": named})
@@ -47,21 +65,30 @@ def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None =
         chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
         frame.insert(2, "chance", chances)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
-    try:
-        write_file(out, content)
-    except OSError as error:
-        raise ValueError(f"--out {str(out)!r} cannot be written: {error.strerror}.") from None
-    return {"n_rows": len(frame), "positive_rate": float(decisions.mean()), "out": str(out)}
+    write_out(out, content)
+    return PredictionReport(n_rows=len(frame), positive_rate=float(decisions.mean()), out=str(out))
+
+
+def _groups(estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame) -> NDArray[np.int64] | None:
+    """The group of each row, for a rule that needs it."""
+    if estimator.predictor_.flips is None:
+        return None
+    missing = [name for name in schema.sensitive if name not in rows]
+    if missing:
+        raise DataError(
+            f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
+            "decisions without it (see `fairdp methods`)."
+        )
+    return schema.encode_groups(rows)[0]
 
 
 def run_evaluate(
     folder: Path, table: Path | None, dataset: str | None, *, confidence: float, seed: int | None
-) -> dict[str, Any]:
+) -> EvaluationReport:
     """Metrics of a saved model on labelled rows, with confidence intervals."""
     if (table is None) == (dataset is None):
-        raise ValueError("give either TABLE or --dataset to evaluate on.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be in (0, 1), got {confidence!r}.")
+        raise InputError("give either TABLE or `dataset` to evaluate on.")
+    _checks.in_unit_interval(confidence=confidence)
     if dataset is not None:
         estimator, test = load_for_dataset(folder, dataset)
     else:
@@ -80,21 +107,22 @@ def run_evaluate(
         decisions=decisions,
     )
     metrics = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
-    return {
-        "method": estimator.method,
-        "n_test": test.n_samples,
-        "metrics": metrics,
-        "confidence": confidence,
-        "intervals": {name: list(ends) for name, ends in intervals.items()},
-        "note": "Exact figures on real records: for the data holder's eyes, outside the privacy guarantee.",
-        "warnings": warnings_of(estimator, metrics),
-    }
+    return EvaluationReport(
+        method=estimator.method,
+        n_test=test.n_samples,
+        metrics=metrics,
+        confidence=confidence,
+        intervals=intervals,
+        warnings=tuple(warnings_of(estimator, metrics)),
+    )
 
 
 def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     estimator = FairDPClassifier.load(folder)
     if estimator.feature_schema_ is None:
-        raise ValueError(f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python.")
+        raise SavedModelError(
+            f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python."
+        )
     return estimator, TableSchema.from_dict(estimator.feature_schema_)
 
 
@@ -108,5 +136,5 @@ def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, Grou
         or shapes[0] != shapes[1]
         or loaded.test.group_names != estimator.group_names_
     ):
-        raise ValueError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
+        raise SavedModelError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
     return estimator, loaded.test

@@ -1,6 +1,7 @@
 """The gaps that a certificate bounds, and how their bounds share the failure probability."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
@@ -17,6 +18,25 @@ _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
 
 # Below this a certificate says nothing and takes hours: its noise spreads over the square of one over epsilon.
 SMALLEST_EPSILON = 0.02
+
+
+class NoCertificate(StrEnum):
+    """Why there is no certificate: a code for files, and an explanation for people."""
+
+    NO_RECORDS_HELD_OUT = "no_records_held_out"
+    ONE_GROUP = "one_group"
+    EPSILON_INFINITE = "epsilon_infinite"
+    EPSILON_TOO_SMALL = "epsilon_too_small"
+
+    @property
+    def explanation(self) -> str:
+        """What follows "because", with parameters in backquotes, as messages have them."""
+        return {
+            NoCertificate.NO_RECORDS_HELD_OUT: "no records were held out for it (`certify_fraction`=0)",
+            NoCertificate.ONE_GROUP: "there is only one group, hence no gap to bound",
+            NoCertificate.EPSILON_INFINITE: "it is made from noisy counts, and `epsilon`=inf asks for no noise",
+            NoCertificate.EPSILON_TOO_SMALL: f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted",
+        }[self]
 
 
 def levels_of(metrics: Sequence[str], failure_probability: float) -> dict[str, float]:

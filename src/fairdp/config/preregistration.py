@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fairdp._checks import ParameterError
-from fairdp.config.certificate import METRICS, SMALLEST_EPSILON, kinds_of, levels_of
+from fairdp.config.certificate import METRICS, SMALLEST_EPSILON, NoCertificate, kinds_of, levels_of
 from fairdp.config.parameters import Parameters, check_parameters
 
 
@@ -70,14 +70,12 @@ class CertificationSettings:
         if n_looks > 1 and required is None:
             raise ParameterError("n_looks", n_looks, "needs `require_tau`: the bound that ends training")
 
-    def reason_for_none(self, *, n_groups: int, epsilon: float) -> str | None:
+    def reason_for_none(self, *, n_groups: int, epsilon: float) -> NoCertificate | None:
         """Why no certificate can be made, or None."""
         if not self.fraction:
-            return "no records were held out for it (certify_fraction=0)"
+            return NoCertificate.NO_RECORDS_HELD_OUT
         if n_groups < 2:
-            return "there is only one group, hence no gap to bound"
+            return NoCertificate.ONE_GROUP
         if math.isinf(epsilon):
-            return "it is made from noisy counts, and epsilon=inf asks for no noise"
-        if epsilon < SMALLEST_EPSILON:
-            return f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted"
-        return None
+            return NoCertificate.EPSILON_INFINITE
+        return NoCertificate.EPSILON_TOO_SMALL if epsilon < SMALLEST_EPSILON else None

@@ -6,15 +6,12 @@ import torch
 from torch import Tensor
 
 from fairdp.accounting.recipe import Recipe, Statistics
+from fairdp.accounting.words import LONG_GRADIENTS
 from fairdp.config.training import TrainConfig
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.training.companion import Companion, Memory, Seen
 
 _SHARE = 0.02
-_WHAT = (
-    "how many gradients of each group exceed that norm, from which follow the larger norm to which the group is "
-    "clipped and the noise that grows with it"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +31,7 @@ class GroupAdaptiveClip(Companion):
 
     @property
     def beside(self) -> Statistics:
-        return Statistics(of="norms", size=2 * self.n_groups, share=_SHARE, what=_WHAT)
+        return Statistics(of="norms", size=2 * self.n_groups, share=_SHARE, what=LONG_GRADIENTS)
 
     def start(self) -> Memory:
         return {"factors": torch.full((self.n_groups,), 2.0)}

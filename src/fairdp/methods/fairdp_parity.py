@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairdp.accounting.recipe import Recipe, Statistics
+from fairdp.accounting.words import DECISIONS, DECISIONS_BY_LABEL, MOST_CLIP_ROOM
 from fairdp.config.training import TrainConfig
 from fairdp.methods.control import BandControl, Rates, allowed_gap
 from fairdp.methods.dpsgd import dpsgd
@@ -23,7 +24,7 @@ _SMOOTHING = 0.8
 _AVERAGING = 0.95
 _LARGEST_PULL = 10.0
 # How far the clip norm follows the largest pull, where cells depend on labels, and by how much at most.
-_ROOM, _MOST_ROOM = 0.7, 6.0
+_ROOM, _MOST_ROOM = 0.7, MOST_CLIP_ROOM
 # A label is taken to be at least this frequent in its group, until the counts know better.
 _SMALLEST_SHARE = 0.02
 
@@ -62,17 +63,8 @@ class ParityControl(Companion):
     @property
     def beside(self) -> Statistics:
         n_statistics = len(self._group_shares) * (2 if self._by_label else 1)
-        return Statistics(of="average", size=n_statistics, share=_SHARE, what=self._what(), every=self.steps_per_look)
-
-    def _what(self) -> str:
-        decisions = (
-            "noisy per-group counts of the positive decisions of a model between the current iterate and the running "
-            "average"
-        )
-        if not self._by_label:
-            return decisions
-        clips = f"from which follow the norm to which gradients are clipped, at most {_MOST_ROOM:g} times that one"
-        return f"{decisions}, by label too and with their sizes, {clips}, and the noise that grows with it"
+        what = DECISIONS_BY_LABEL if self._by_label else DECISIONS
+        return Statistics(of="average", size=n_statistics, share=_SHARE, what=what, every=self.steps_per_look)
 
     @property
     def _by_label(self) -> bool:

@@ -49,11 +49,11 @@ def _plan_of(plan: Plan, group: int) -> Plan:
 
 
 def smoothing_notes(distances: tuple[float, ...], plan: Plan) -> dict[str, Any]:
-    """The bound that FairSmooth has of its own, for what it is."""
+    """FairSmooth's own bound, for each group and any input.
+
+    It is the most by which the expectation of the averaged model, over all noise on its parameters, can be from that of
+    the group's model: no bound on a gap between groups, nor on the deployed decision, which is made from a fixed number
+    of draws.
+    """
     bounds = [smoothing_bound(distance, smoothing=plan.recipe.parameter_noise) for distance in distances]
-    return {
-        "overall_against_group_classifier": bounds,
-        "what_it_is": "for any input, the most by which the expectation of the averaged model over all noise on its "
-        "parameters can be from that of each group's model; no bound on a gap between groups, nor on the deployed "
-        "decision, which is made from a fixed number of draws",
-    }
+    return {"overall_against_group_classifier": bounds}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fairdp.accounting.recipe import Recipe, Statistics
+from fairdp.accounting.words import SOFT_PREDICTIONS, SOFT_PREDICTIONS_BY_LABEL
 from fairdp.config.training import TrainConfig
 from fairdp.methods.control import allowed_gap
 from fairdp.methods.dpsgd import dpsgd
@@ -40,8 +41,7 @@ class RateConstraints(Companion):
 
     @property
     def beside(self) -> Statistics:
-        by = "group" if self.parity == "demographic_parity" else "group and label"
-        what = f"a histogram of soft predictions for each {by}"
+        what = SOFT_PREDICTIONS if self.parity == "demographic_parity" else SOFT_PREDICTIONS_BY_LABEL
         return Statistics(of="scores", size=2 * self._n_cells, share=_SHARE, what=what)
 
     @property

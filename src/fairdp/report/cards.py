@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairdp.config.parameters import DEFAULT_MAX_GAP
+from fairdp.data.columns import Binned, Categorical, Column, Numeric
+from fairdp.data.entries import COLUMN_TYPES
+from fairdp.data.schema import TableSchema
 from fairdp.report.model import ModelReport
 
 OWNER = "To be completed by the owner."
@@ -32,14 +35,13 @@ class Feature:
 
 def model_card(report: ModelReport) -> list[Entry]:
     """What was trained, by what method, and fields for what it is meant for."""
-    parameters = report.about["parameters"]
     return [
         Entry(name="Method", text=report.method_name),
         Entry(name="Guarantee of the method", text=report.method.guarantee),
         Entry(name="Source of the method", text=report.method.paper if report.method.paper != "—" else "none"),
         Entry(name="Network", text=_network(report)),
         Entry(name="Decision", text=_decision(report)),
-        Entry(name="Target in training", text=_target(parameters, takes=report.method.takes_target)),
+        Entry(name="Target in training", text=_target(report.about.parameters, takes=report.method.takes_target)),
         Entry(name="Software", text="fairdp; versions are not recorded in the folder"),
         _owner("Intended use"),
         _owner("Uses that are out of scope"),
@@ -53,12 +55,12 @@ def data_card(report: ModelReport) -> list[Entry]:
     schema, sizes = report.schema, report.privacy.planned_sizes
     how = "noisy counts" if report.privacy.group_sizes == "private" else "public sizes"
     planned = ", ".join(f"{name} {size:,.0f}" for name, size in sizes.items())
-    negative, positive = (str(name) for name in report.about["classes"])
-    label = f"{schema['label']}: " if schema is not None else ""
+    negative, positive = (str(name) for name in report.about.classes)
+    label = f"{schema.label}: " if schema is not None else ""
     return [
         Entry(name="Label", text=f"{label}{positive} (positive) or {negative} (negative)"),
         Entry(name="Protected attribute", text=_protected(schema)),
-        Entry(name="Groups", text=", ".join(report.about["groups"])),
+        Entry(name="Groups", text=", ".join(report.about.groups)),
         Entry(name="Training records, as planned", text=f"{planned} ({how})"),
         Entry(name="Inputs", text=_inputs(report)),
         _owner("Origin, period and licence of the records"),
@@ -67,11 +69,11 @@ def data_card(report: ModelReport) -> list[Entry]:
     ]
 
 
-def features(schema: Mapping[str, Any] | None) -> list[Feature]:
+def features(schema: TableSchema | None) -> list[Feature]:
     """The input columns of a table."""
-    if schema is None:
-        return []
-    return [Feature(name=str(own["name"]), type=own["type"], values=_values(own)) for own in schema["columns"]]
+    types = {kind: name for name, kind in COLUMN_TYPES.items()}
+    columns = () if schema is None else schema.columns
+    return [Feature(name=own.name, type=types[type(own)], values=_values(own)) for own in columns]
 
 
 def _owner(name: str) -> Entry:
@@ -79,23 +81,22 @@ def _owner(name: str) -> Entry:
 
 
 def _network(report: ModelReport) -> str:
-    described = report.about["model"]
-    kind = _KINDS.get(described["kind"], "own module of the user")
-    layers = f" with hidden layers of {', '.join(map(str, described['hidden']))}" if described["kind"] == "mlp" else ""
-    heads = report.about["heads"][0]
+    config, heads = report.about.model, report.about.heads[0]
+    kind = _KINDS.get(config.kind, "the user's own module")
+    layers = f" with hidden layers of {', '.join(map(str, config.hidden))}" if config.kind == "mlp" else ""
     many = f", {heads} heads" if heads > 1 else ""
     return f"{kind}{layers}{many}; {report.n_parameters:,} trained parameters"
 
 
 def _decision(report: ModelReport) -> str:
-    rule = report.about["predictor"]
+    rule = report.about.predictor
     words = {
         "deterministic": "positive where the score is at least zero",
         "gibbs": "by one of the heads, drawn for each person",
         "smoothed": "positive by a chance that grows with the score",
-    }[rule["kind"]]
-    by_group = "; then changed by group" if rule["flips"] is not None else ""
-    constant = f"; a share of {rule['dilution']:.4f} is constant" if rule["dilution"] else ""
+    }[rule.kind]
+    by_group = "; then changed by group" if rule.flips is not None else ""
+    constant = f"; a share of {rule.dilution:.4f} is constant" if rule.dilution else ""
     return f"{words}{by_group}{constant}"
 
 
@@ -111,28 +112,28 @@ def _target(parameters: Mapping[str, Any], *, takes: bool) -> str:
     return f"{parameters['parity'].replace('_', ' ')}, {stated}; aimed at, not guaranteed"
 
 
-def _protected(schema: Mapping[str, Any] | None) -> str:
+def _protected(schema: TableSchema | None) -> str:
     if schema is None:
         return "given as an array; its name is not recorded"
-    return ", ".join(str(own["name"]) for own in schema["sensitive"])
+    return ", ".join(schema.sensitive)
 
 
 def _inputs(report: ModelReport) -> str:
     if report.schema is None:
-        shape = " × ".join(map(str, report.about["shape"]))
-        names = report.about["feature_names"]
-        return f"arrays of shape {shape}" + (f": {', '.join(map(str, names))}" if names else "")
-    how = "declared in a schema" if report.schema["declared"] else "read from the table and taken as public"
-    return f"{len(report.schema['columns'])} columns, {how}; {report.about['shape'][0]} features after encoding"
+        names = report.about.feature_names
+        shape = " × ".join(map(str, report.about.shape))
+        return f"arrays of shape {shape}" + (f": {', '.join(names)}" if names else "")
+    how = "declared in a schema" if report.schema.declared else "read from the table and taken as public"
+    return f"{len(report.schema.columns)} columns, {how}; {report.about.shape[0]} features after encoding"
 
 
-def _values(column: Mapping[str, Any]) -> str:
-    if column["type"] == "numeric":
-        logarithm = ", on a logarithmic scale" if column.get("transform") == "signed_log" else ""
-        return f"{column['low']} to {column['high']}{logarithm}"
-    if column["type"] == "categorical":
-        other = f"; others count as {column['other']}" if column.get("other") else ""
-        return ", ".join(map(str, column["categories"])) + other
-    if column["type"] == "binned":
-        return f"cut at {', '.join(map(str, column['edges']))}"
-    return f"whether it differs from {column['value']}"
+def _values(column: Column) -> str:
+    if isinstance(column, Numeric):
+        logarithm = ", on a logarithmic scale" if column.transform == "signed_log" else ""
+        return f"{column.low} to {column.high}{logarithm}"
+    if isinstance(column, Categorical):
+        other = f"; others count as {column.other}" if column.other else ""
+        return ", ".join(column.categories) + other
+    if isinstance(column, Binned):
+        return f"cut at {', '.join(map(str, column.edges))}"
+    return f"whether it differs from {column.value}"

@@ -3,10 +3,11 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from fairdp._checks import InputError
 from fairdp._format import with_error
 from fairdp.report.charts import Scale, path, scale_over
 from fairdp.report.markers import marker_path
@@ -16,6 +17,65 @@ SUMMARY, PROVENANCE = "summary.json", "provenance.json"
 
 # Part of white in a method's colour on a dark page, where most of them would be too dark to see.
 _LIGHTER = 0.55
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """Means and standard errors over the runs that differ in their seed only; an epsilon of None is not private.
+
+    ``at`` names, for a control, the method to whose positive rate its threshold was moved.
+    """
+
+    dataset: str
+    method: str
+    epsilon: float | None
+    n_runs: int
+    mean: Mapping[str, float | None]
+    standard_error: Mapping[str, float | None]
+    variant: str = ""
+    at: str = ""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Row":
+        """From a row of a summary, which may say more."""
+        return cls(**{field.name: record[field.name] for field in fields(cls) if field.name in record})
+
+    @property
+    def label(self) -> str:
+        """The method, with what tells the row from other rows of the method."""
+        at = f" at {self.at}" if self.at else ""
+        return f"{self.method}{at}" + (f", {self.variant}" if self.variant else "")
+
+    @property
+    def epsilon_text(self) -> str:
+        """The budget."""
+        return "not private" if self.epsilon is None else f"ε = {self.epsilon:g}"
+
+    def value(self, name: str) -> tuple[float, float]:
+        """Mean, NaN where there is none, and standard error, drawn as nothing where there is none."""
+        mean, error = self.mean.get(name), self.standard_error.get(name)
+        return (math.nan if mean is None else float(mean)), (0.0 if error is None else float(error))
+
+    def figure(self, name: str) -> str:
+        """Mean ± standard error, the mean of a single run, or a dash."""
+        return with_error(self.value(name)[0], self.standard_error.get(name))
+
+    @property
+    def details(self) -> list[tuple[str, str]]:
+        """What the reader is told of a point; metrics that have no value are a dash."""
+        shown = UTILITIES | {f"{metric}_difference": f"{label} gap" for metric, label in GAPS.items()}
+        shown |= {"positive_rate": "positive rate", "demographic_parity_ratio": "ratio of rates"}
+        return [(label, self.figure(name)) for name, label in shown.items()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """What helps to make a comparison again: neither machines nor dates."""
+
+    command: str
+    versions: Mapping[str, str]
+    code_sha256: str
+    records_sha256: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +128,11 @@ class ComparisonReport:
 
     name: str
     frontiers: tuple[Frontier, ...]
-    rows: tuple[dict[str, Any], ...]
-    controls: tuple[dict[str, Any], ...]
+    rows: tuple[Row, ...]
+    controls: tuple[Row, ...]
     costs: tuple[str, ...]
     warnings: tuple[str, ...]
-    provenance: dict[str, Any]
+    provenance: Provenance
 
 
 def is_comparison(folder: Path) -> bool:
@@ -83,7 +143,7 @@ def is_comparison(folder: Path) -> bool:
 def read_comparison(folder: Path) -> ComparisonReport:
     """The report of a comparison; anything that is not one is refused with a line that says so."""
     if not is_comparison(folder):
-        raise ValueError(
+        raise InputError(
             f"{str(folder)!r} is not a comparison: it needs {SUMMARY} and {PROVENANCE} of `fairdp compare`."
         )
     try:
@@ -91,13 +151,13 @@ def read_comparison(folder: Path) -> ComparisonReport:
         return _report(folder.resolve().name, summary, origin)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         kind = type(error).__name__
-        raise ValueError(f"comparison {str(folder)!r} is damaged: it cannot be read ({kind}: {error}).") from None
+        raise InputError(f"comparison {str(folder)!r} is damaged: it cannot be read ({kind}: {error}).") from None
 
 
 def _report(name: str, summary: Mapping[str, Any], origin: Mapping[str, Any]) -> ComparisonReport:
-    rows, controls = tuple(summary["rows"]), tuple(summary["controls"])
-    datasets = dict.fromkeys(row["dataset"] for row in rows)
-    frontiers = tuple(_frontier(own, [r for r in (*rows, *controls) if r["dataset"] == own]) for own in datasets)
+    rows, controls = (tuple(map(Row.of, summary[name])) for name in ("rows", "controls"))
+    datasets = dict.fromkeys(row.dataset for row in rows)
+    frontiers = tuple(_frontier(own, [r for r in (*rows, *controls) if r.dataset == own]) for own in datasets)
     return ComparisonReport(
         name=name,
         frontiers=frontiers,
@@ -105,69 +165,51 @@ def _report(name: str, summary: Mapping[str, Any], origin: Mapping[str, Any]) ->
         controls=controls,
         costs=tuple(str(cost["statement"]) for cost in summary["privacy"]),
         warnings=tuple(map(str, summary.get("warnings", ()))),
-        provenance=_stated(origin),
+        provenance=Provenance(**{field.name: origin[field.name] for field in fields(Provenance)}),
     )
 
 
-def _stated(origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the provenance what helps to make it again: neither machines nor dates."""
-    return {name: origin[name] for name in ("command", "versions", "code_sha256", "records_sha256")}
-
-
-def _frontier(dataset: str, rows: list[dict[str, Any]]) -> Frontier:
+def _frontier(dataset: str, rows: list[Row]) -> Frontier:
     x = {metric: _axis(rows, f"{metric}_difference", start=84, end=620, from_zero=True) for metric in GAPS}
     y = {utility: _axis(rows, utility, start=372, end=16, from_zero=False) for utility in UTILITIES}
-    budgets = sorted({row["epsilon"] for row in rows if row["epsilon"] is not None})
-    together: dict[str, list[dict[str, Any]]] = {}
+    budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
+    together: dict[str, list[Row]] = {}
     for row in rows:
-        together.setdefault(label_of(row), []).append(row)
+        together.setdefault(row.label, []).append(row)
     series = []
     for label, own in together.items():
         # A control has the marker of its method and the colour of the one whose rate it was moved to.
-        drawn, tint = style_of(own[0]["method"]), style_of(own[0].get("at", own[0]["method"])).colour
-        ordered = sorted(own, key=lambda row: math.inf if row["epsilon"] is None else row["epsilon"])
+        drawn, tint = style_of(own[0].method), style_of(own[0].at or own[0].method).colour
+        ordered = sorted(own, key=lambda row: math.inf if row.epsilon is None else row.epsilon)
         series.append(
             Series(
                 label=label,
                 colour=tint,
                 light=mixed(tint, "#ffffff", _LIGHTER),
                 marker=marker_path(drawn.marker),
-                control="at" in own[0],
+                control=bool(own[0].at),
                 points=tuple(_point(row, x, y, budgets) for row in ordered),
             )
         )
-    return Frontier(dataset=dataset, n_runs=rows[0]["n_runs"], x=x, y=y, series=tuple(series))
+    return Frontier(dataset=dataset, n_runs=rows[0].n_runs, x=x, y=y, series=tuple(series))
 
 
-def frontier_data(frontier: Frontier) -> list[list[dict[str, Any]]]:
+def frontier_data(frontier: Frontier) -> list[list[dict[str, object]]]:
     """What the script of a page needs to move the points to other axes: places by metric and by utility."""
     fields = ("name", "details", "x", "y")
     return [[{name: getattr(point, name) for name in fields} for point in own.points] for own in frontier.series]
 
 
-def label_of(row: Mapping[str, Any]) -> str:
-    """A row's method, with what tells it from other rows of the method."""
-    at = f" at {row['at']}" if "at" in row else ""
-    return f"{row['method']}{at}" + (f", {row['variant']}" if row.get("variant") else "")
-
-
-def _axis(rows: list[dict[str, Any]], name: str, *, start: float, end: float, from_zero: bool) -> Scale:
-    ends = [mean + side * error for mean, error in (value_of(row, name) for row in rows) for side in (-1, 1)]
+def _axis(rows: list[Row], name: str, *, start: float, end: float, from_zero: bool) -> Scale:
+    ends = [mean + side * error for mean, error in (row.value(name) for row in rows) for side in (-1, 1)]
     return scale_over([max(0.0, min(1.0, value)) for value in ends], start=start, end=end, from_zero=from_zero)
 
 
-def value_of(row: Mapping[str, Any], name: str) -> tuple[float, float]:
-    """Mean, NaN where there is none, and standard error, drawn as nothing where there is none."""
-    mean, error = row["mean"].get(name), row["standard_error"].get(name)
-    return (math.nan if mean is None else float(mean)), (0.0 if error is None else float(error))
-
-
-def _point(row: dict[str, Any], x: dict[str, Scale], y: dict[str, Scale], budgets: list[float]) -> Point:
-    rank = budgets.index(row["epsilon"]) if row["epsilon"] in budgets else len(budgets)
-    growth = rank / max(1, len(budgets) - 1) if row["epsilon"] is not None else 1.0
-    details = tuple(_details(row))
+def _point(row: Row, x: dict[str, Scale], y: dict[str, Scale], budgets: list[float]) -> Point:
+    growth = 1.0 if row.epsilon is None else budgets.index(row.epsilon) / max(1, len(budgets) - 1)
+    details = tuple(row.details)
     return Point(
-        name=f"{label_of(row)}, {epsilon_text(row)}",
+        name=f"{row.label}, {row.epsilon_text}",
         label="; ".join(f"{name} {text}" for name, text in details),
         details=details,
         radius=round(5 + 4 * growth, 1),
@@ -176,26 +218,9 @@ def _point(row: dict[str, Any], x: dict[str, Scale], y: dict[str, Scale], budget
     )
 
 
-def _place(row: dict[str, Any], name: str, scale: Scale) -> tuple[float, float, float] | None:
-    mean, error = value_of(row, name)
+def _place(row: Row, name: str, scale: Scale) -> tuple[float, float, float] | None:
+    mean, error = row.value(name)
     if math.isnan(mean):
         return None
     low, high = max(scale.low, mean - error), min(scale.high, mean + error)
     return scale.at(mean), scale.at(low), scale.at(high)
-
-
-def epsilon_text(row: Mapping[str, Any]) -> str:
-    """The budget of a row."""
-    return "not private" if row["epsilon"] is None else f"ε = {row['epsilon']:g}"
-
-
-def _details(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the reader is told of a point; metrics that have no value are a dash."""
-    shown = UTILITIES | {f"{metric}_difference": f"{label} gap" for metric, label in GAPS.items()}
-    shown |= {"positive_rate": "positive rate", "demographic_parity_ratio": "ratio of rates"}
-    return [(label, figure(row, name)) for name, label in shown.items()]
-
-
-def figure(row: Mapping[str, Any], name: str) -> str:
-    """Mean ± standard error, the mean of a single run, or a dash."""
-    return with_error(value_of(row, name)[0], row["standard_error"].get(name))

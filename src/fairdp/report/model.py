@@ -1,23 +1,26 @@
 """Everything that a report says of one saved model, gathered from its folder; only released values."""
 
-import hashlib
 import math
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairdp._checks import SavedModelError
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.certify.certificate import FRESH, Certificate, NotCertified, certificate_from
-from fairdp.certify.record import estimated_metrics
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.estimates import estimated_metrics
+from fairdp.certify.origin import FreshRecords
+from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS, Method
 from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
 from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
-from fairdp.saved.folder import SUMS, SavedModel, read_model
+from fairdp.saved.folder import FILES, SUMS, ModelRecord, SavedModel, read_model, sha256
 from fairdp.saved.verify.check import Check
-from fairdp.saved.verify.folder import FILES, verify_folder
+from fairdp.saved.verify.folder import verify_folder
 
 # False-positive rates at which a curve is drawn: close together where it is steep.
 _DRAWN = np.unique(np.concatenate([np.geomspace(1e-4, 0.02, 20), np.linspace(0.02, 1, 99)]))
@@ -51,7 +54,8 @@ class ModelReport:
     """A saved model as its report shows it."""
 
     name: str
-    about: dict[str, Any]
+    about: ModelRecord
+    schema: TableSchema | None
     n_parameters: int
     privacy: PrivacySpent
     certificate: Certificate | NotCertified
@@ -59,7 +63,7 @@ class ModelReport:
     files: dict[str, str]
     exposures: tuple[Exposure, ...]
     rates: tuple[GroupRate, ...]
-    estimates: dict[str, Any]
+    estimates: Mapping[str, Any]
 
     @property
     def verified(self) -> bool:
@@ -84,7 +88,7 @@ class ModelReport:
     @property
     def method_name(self) -> str:
         """The method by its registered name."""
-        return str(self.about["parameters"]["method"])
+        return str(self.about.parameters["method"])
 
     @property
     def method(self) -> Method:
@@ -92,15 +96,9 @@ class ModelReport:
         return METHODS[self.method_name]
 
     @property
-    def schema(self) -> dict[str, Any] | None:
-        """How tables are read, or None where the model was trained on arrays."""
-        schema: dict[str, Any] | None = self.about["feature_schema"]
-        return schema
-
-    @property
     def label(self) -> str | None:
         """The column that is predicted, where it has a name."""
-        return None if self.schema is None else str(self.schema["label"])
+        return None if self.schema is None else self.schema.label
 
     @property
     def four_fifths(self) -> float:
@@ -117,24 +115,24 @@ def read_model_report(folder: Path) -> ModelReport:
         return _report(folder, saved, checks)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
         kind = type(error).__name__
-        raise ValueError(
+        raise SavedModelError(
             f"saved model {str(folder)!r} is damaged: a record cannot be read ({kind}: {error})."
         ) from None
 
 
 def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> ModelReport:
-    privacy, certificate = PrivacySpent.from_dict(saved.privacy), certificate_from(saved.certificate)
-    certified = certificate if isinstance(certificate, Certificate) else None
-    files = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (*FILES, SUMS)}
+    certified = saved.certificate if isinstance(saved.certificate, Certificate) else None
+    schema = saved.model.feature_schema
     return ModelReport(
         name=folder.resolve().name,
         about=saved.model,
+        schema=None if schema is None else TableSchema.from_dict(schema),
         n_parameters=saved.tensors["params"].numel(),
-        privacy=privacy,
-        certificate=certificate,
+        privacy=saved.privacy,
+        certificate=saved.certificate,
         checks=checks,
-        files=files,
-        exposures=tuple(_exposures(privacy, certificate)),
+        files={name: sha256((folder / name).read_bytes()) for name in (*FILES, SUMS)},
+        exposures=tuple(_exposures(saved.privacy, saved.certificate)),
         rates=() if certified is None else group_rates_of(certified),
         estimates={} if certified is None else estimated_metrics(certified),
     )
@@ -155,8 +153,9 @@ def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -
         if privacy.certify_epsilons:
             spent = max(privacy.certify_epsilons.values()) + privacy.counts_epsilon
             found.append(_exposure("held out", spent, [pure_curve(spent)]))
-    if isinstance(certificate, Certificate) and certificate.about.get("records") == FRESH:
-        spent = certificate.epsilon + certificate.about["sizes_epsilon"]
+    about = certificate.about if isinstance(certificate, Certificate) else None
+    if isinstance(certificate, Certificate) and about is not None and isinstance(about.records, FreshRecords):
+        spent = certificate.epsilon + about.records.sizes_epsilon
         found.append(_exposure("of the later certificate", spent, [pure_curve(spent)]))
     return found
 

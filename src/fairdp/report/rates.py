@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairdp.certify.certificate import Certificate
+from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.pairs import score_box_bound
-from fairdp.certify.record import estimated_metrics
 from fairdp.certify.release import arms_of
 
 FOUR_FIFTHS = 0.8

@@ -14,8 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairdp._format import bound_above, bound_below, rounded_up
+from fairdp.accounting.words import assumption_in_words, statistics_in_words
 from fairdp.certify.certificate import NotCertified
-from fairdp.certify.record import DEFINITIONS, NAMES, lines_beside_bounds
+from fairdp.certify.statement import DEFINITIONS, NAMES, lines_beside_bounds
 from fairdp.report import comparison, words
 from fairdp.report.cards import data_card, features, model_card
 from fairdp.report.charts import attack_chart, rate_chart
@@ -38,10 +39,9 @@ _FACTS = {
     "utilities": UTILITIES,
     "false_positive_rates": FALSE_POSITIVE_RATES,
     "not_promised": words.NOT_PROMISED,
-    "label_of": comparison.label_of,
-    "figure": comparison.figure,
     "frontier_data": comparison.frontier_data,
-    "epsilon_text": comparison.epsilon_text,
+    "assumption_in_words": assumption_in_words,
+    "statistics_in_words": statistics_in_words,
 }
 
 
@@ -129,7 +129,7 @@ def _markdown(value: Any) -> Any:
 
 def _front_matter(report: ModelReport) -> Markup:
     """Fields that model hubs read; JSON strings are YAML strings."""
-    kind = "tabular" if len(report.about["shape"]) == 1 else "image"
+    kind = "tabular" if len(report.about.shape) == 1 else "image"
     tags = [f"{kind}-classification", "differential-privacy", "fairness", report.method_name]
     lines = ["license: unknown", "library_name: fairdp", f"tags: {json.dumps(tags)}"]
     lines.append(f"model_name: {json.dumps(report.name)}")

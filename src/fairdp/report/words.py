@@ -4,9 +4,9 @@ import math
 
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.accounting import spent as privacy
-from fairdp.certify import record
+from fairdp.certify import statement
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.record import NAMES
+from fairdp.certify.statement import NAMES
 from fairdp.metrics.rates import collapse_warning
 from fairdp.report.model import ModelReport
 from fairdp.report.rates import FOUR_FIFTHS
@@ -17,7 +17,7 @@ _ALSO_NOT_COVERED = (
     "floating-point side channels, running time, and messages about bad input",
 )
 NOT_PROMISED = (
-    *record.NOT_PROMISED,
+    *statement.NOT_PROMISED,
     "records that are not an independent sample, such as households or repeated visits",
 )
 
@@ -74,7 +74,7 @@ def _privacy_cautions(report: ModelReport) -> list[str]:
             "Seeded noise: the noise came from a fixed seed. The guarantee holds only while that seed is secret and "
             "used for this run alone, and a small number can be guessed."
         )
-    if report.schema is not None and not report.schema["declared"]:
+    if report.schema is not None and not report.schema.declared:
         found.append(
             "Schema read from the table: column types, categories, ranges and group names were read from the private "
             "rows and are taken as public. What they reveal is not accounted for."
@@ -85,9 +85,9 @@ def _privacy_cautions(report: ModelReport) -> list[str]:
 def _certificate_cautions(report: ModelReport) -> list[str]:
     certificate = report.certificate
     if isinstance(certificate, NotCertified):
-        return [f"Not certified: no gap is bounded, because {certificate.reason}."]
-    found = []
-    if certificate.about.get("noise_seeded") and not report.privacy.noise_seeded:
+        return [f"Not certified: no gap is bounded, because {certificate.explanation}."]
+    found, about = [], certificate.about
+    if about is not None and about.noise_seeded and not report.privacy.noise_seeded:
         found.append("Seeded noise: the noise on the certificate's counts came from a fixed seed.")
     if not certificate.met:
         found.append(
@@ -97,9 +97,9 @@ def _certificate_cautions(report: ModelReport) -> list[str]:
     empty = [NAMES[name] for name, gap in certificate.gaps.items() if gap.claimed and gap.tau >= 1]
     if empty:
         found.append(f"A bound of 1 says nothing: {', '.join(empty)}.")
-    if certificate.about.get("earlier"):
+    if about is not None and about.earlier:
         found.append(
-            f"Certificate {len(certificate.about['earlier']) + 1} of this model: rely on one that was named before it "
+            f"Certificate {len(about.earlier) + 1} of this model: rely on one that was named before it "
             "was made, not on the best of them."
         )
     return found
@@ -111,13 +111,13 @@ def _decision_cautions(report: ModelReport) -> list[str]:
     collapse = None if math.isnan(rate) else collapse_warning(rate)
     if collapse:
         found.append(f"Collapsed: {collapse}")
-    rule = report.about["predictor"]
-    if rule["flips"] is not None:
+    rule = report.about.predictor
+    if rule.flips is not None:
         found.append(
             "Group used in decisions: the decision about a person depends on their group, which must be given with "
             "every record."
         )
-    if rule["kind"] != "deterministic" or rule["dilution"] or rule["flips"] is not None:
+    if rule.tosses_coins:
         found.append(
             "Decisions by chance: people with equal records may get different decisions, by a keyed coin for each."
         )

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.certify.certificate import HELD_OUT, Certificate, NotCertified, certify
+from fairdp.certify.certificate import Certificate, NotCertified, certify
+from fairdp.certify.origin import HeldOutRecords, Origin
 from fairdp.certify.release import release_counts
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
@@ -65,7 +67,14 @@ def release_certificate(
     )
 
 
-def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Certificate:
+class Look(NamedTuple):
+    """What one of the registered looks at the held-out records found."""
+
+    number: int
+    certificate: Certificate
+
+
+def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Look:
     """One look at the held-out records: count the decisions of the present model, add noise, and bound the gaps."""
     held_out, generators = prepared.parts.held_out, prepared.generators
     names = held_out.group_names
@@ -80,11 +89,11 @@ def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Certificat
         # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
         rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
     )
-    return replace(certificate.capped(predictor.input_agnostic_tau(prepared.model)), about={"look": number})
+    return Look(number, certificate.capped(predictor.input_agnostic_tau(prepared.model)))
 
 
-def met_at(prepared: PreparedRun, step: int) -> Certificate | None:
-    """The certificate of a look in mid-training, if one was registered for this step and meets the required bound.
+def met_at(prepared: PreparedRun, step: int) -> Look | None:
+    """A look in mid-training, if one was registered for this step and meets the required bound.
 
     Training records do not depend on the held-out ones, so every look but the one that ends training finds the model
     that it would have found anyway, and the failure probabilities of the looks add up.
@@ -93,8 +102,8 @@ def met_at(prepared: PreparedRun, step: int) -> Certificate | None:
     numbers = {n_steps * number // n_looks: number for number in range(1, n_looks)}
     if step not in numbers or not prepared.parts.fraction:
         return None
-    certificate = look(prepared, numbers[step], prepared.predictor)
-    return certificate if certificate.met else None
+    found = look(prepared, numbers[step], prepared.predictor)
+    return found if found.certificate.met else None
 
 
 def post_processed(prepared: PreparedRun) -> Predictor:
@@ -116,24 +125,23 @@ def post_processed(prepared: PreparedRun) -> Predictor:
 
 
 def certified(
-    prepared: PreparedRun, predictor: Predictor, early: Certificate | None
+    prepared: PreparedRun, predictor: Predictor, early: Look | None
 ) -> tuple[Predictor, Certificate | NotCertified]:
     """The rule to deploy, diluted to the target if one was set, and its certificate: early, or of a last look."""
     settings, parts = prepared.settings, prepared.parts
     reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
     if reason:
         return predictor, NotCertified(reason)
-    certificate = early or look(prepared, settings.certification.registration.n_looks, predictor)
+    number, certificate = early or look(prepared, settings.certification.registration.n_looks, predictor)
     if settings.certification.target_tau is not None:
         certificate = certificate.diluted(settings.certification.target_tau)
         assert certificate.dilution is not None
         predictor = replace(predictor, dilution=certificate.dilution.share, constant=certificate.dilution.constant)
-    about = {
-        "model_sha256": prepared.model.digest(),
-        "predictor": predictor.described(),
-        "smoothing": prepared.model.described_smoothing(),
-        "records": HELD_OUT,
-        "noise_seeded": prepared.generators.seeded,
-        "fraction": parts.fraction,
-    }
-    return predictor, replace(certificate, about={**certificate.about, **about})
+    about = Origin(
+        model_sha256=prepared.model.digest(),
+        predictor=predictor.described(),
+        smoothing=prepared.model.described_smoothing(),
+        records=HeldOutRecords(fraction=parts.fraction, look=number),
+        noise_seeded=prepared.generators.seeded,
+    )
+    return predictor, replace(certificate, about=about)

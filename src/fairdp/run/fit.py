@@ -17,7 +17,7 @@ from fairdp.methods.functional import solve
 from fairdp.methods.group_models import smoothing_notes, train_group_models
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.certifying import certified, met_at, post_processed
+from fairdp.run.certifying import Look, certified, met_at, post_processed
 from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, fingerprint_of, restore
 from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
@@ -44,7 +44,7 @@ class FittedRun:
 def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
     """Train and certify; every record is used for one of the two."""
     settings, parts, started = prepared.settings, prepared.parts, time.perf_counter()
-    early: Certificate | None = None
+    early: Look | None = None
     if METHODS[settings.method].closed_form:
         solve(prepared.model, parts.train, prepared.plan, prepared.generators)
         return finish_run(prepared, {}, early, started=started)
@@ -69,7 +69,7 @@ def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
     return finish_run(prepared, notes, early, started=started)
 
 
-def finish_run(prepared: PreparedRun, notes: dict[str, Any], early: Certificate | None, *, started: float) -> FittedRun:
+def finish_run(prepared: PreparedRun, notes: dict[str, Any], early: Look | None, *, started: float) -> FittedRun:
     """Decide by the trained model, certify it, and gather what there is to say of the run."""
     post_processes = METHODS[prepared.settings.method].post_processes
     predictor = post_processed(prepared) if post_processes else prepared.predictor

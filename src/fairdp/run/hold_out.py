@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairdp.accounting.account import group_sizes_epsilon
 from fairdp.data.grouped import GroupedData
 from fairdp.data.splits import split_by_own_coin
 from fairdp.randomness import Generators, RandBelow, discrete_laplace
@@ -23,7 +24,6 @@ class Parts:
     held_out: GroupedData
     fraction: float
     sizes: tuple[float, ...]
-    counts_epsilon: float
 
     @property
     def expected_held_out(self) -> tuple[float, ...]:
@@ -52,7 +52,7 @@ def hold_out(
     """
     finer = settings.training["grouping"] == "attribute_and_label"
     sizes = (data.by_label() if finer else data).group_sizes
-    totals, counts_epsilon = noisy_sizes(
+    totals, _ = noisy_sizes(
         sizes,
         private=settings.group_sizes == "private",
         epsilon=settings.budget.epsilon,
@@ -68,19 +68,14 @@ def hold_out(
         held_out=held_out,
         fraction=fraction,
         sizes=planned,
-        counts_epsilon=counts_epsilon,
     )
-
-
-# Share of epsilon that private group sizes cost: enough for counts that are right to a few dozen records.
-COUNTS_SHARE = 0.05
 
 
 def noisy_sizes(
     sizes: NDArray[np.int64], *, private: bool, epsilon: float, count_noise: RandBelow
 ) -> tuple[tuple[float, ...], float]:
     """Group sizes to plan with and the pure epsilon they cost: the real ones for free, or noisy ones."""
-    if not private or np.isinf(epsilon):
+    share = group_sizes_epsilon("private" if private else "public", epsilon)
+    if not share:
         return tuple(float(size) for size in sizes), 0.0
-    share = COUNTS_SHARE * epsilon
     return tuple(max(1.0, float(size) + discrete_laplace(share, count_noise)) for size in sizes), share

@@ -1,49 +1,104 @@
 """The one function that plans a run, for `fit`, `plan` and `verify`."""
 
-from fairdp.accounting.account import privacy_spent
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairdp.accounting.account import group_sizes_epsilon, privacy_spent
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.config.defaults import check_groups
+from fairdp.config.defaults import check_groups, kind_of, train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
-from fairdp.run.hold_out import Parts
-from fairdp.run.settings import RunSettings
+
+if TYPE_CHECKING:  # `fairdp plan` should not wait for torch.
+    from fairdp.run.hold_out import Parts
+    from fairdp.run.settings import RunSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """The numbers of a run, its noise, and what it will spend."""
+
+    config: TrainConfig
+    plan: Plan
+    privacy: PrivacySpent
 
 
 def plan_run(
-    method: str, config: TrainConfig, budget: PrivacyBudget, sizes: tuple[float, ...], counts_epsilon: float
-) -> Plan:
-    """The plan of a method for groups of these sizes."""
-    recipe = METHODS[method].recipe(config, sizes)
-    return make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=counts_epsilon)
+    *,
+    method: str,
+    kind: str,
+    budget: PrivacyBudget,
+    training: Mapping[str, Any],
+    sizes: Mapping[str, float],
+    groups: tuple[str, ...],
+    certify_fraction: float,
+    group_sizes: str = "public",
+    noise_seeded: bool = False,
+    public_assumptions: tuple[str, ...] = (),
+    selection: Selection | None = None,
+) -> PlannedRun:
+    """Plan a run from public numbers, and account for it.
+
+    Parameters
+    ----------
+    kind
+        Kind of model, which some defaults depend on.
+    training
+        What `train_config` takes; None picks the default of method and kind.
+    sizes
+        Public or noisy number of training records of everything that is sampled at a rate of its own: the groups, or
+        the groups by label.
+    groups
+        The groups that a certificate is about.
+    certify_fraction
+        Share of the records that is held out for a certificate; zero for none.
+    """
+    names, numbers = tuple(sizes), tuple(sizes.values())
+    budget.check_for(sum(numbers) / (1 - certify_fraction))
+    check_groups(names, numbers, None if METHODS[method].closed_form else training["sample_rate"])
+    config = train_config(kind, method, min(numbers), **training)
+    histogram = METHODS[method].histogram_epsilon(budget.epsilon)
+    counts_epsilon = group_sizes_epsilon(group_sizes, budget.epsilon) + histogram
+    recipe = METHODS[method].recipe(config, numbers)
+    plan = make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=counts_epsilon)
+    privacy = privacy_spent(
+        plan,
+        names,
+        certified_names=groups,
+        group_sizes=group_sizes,
+        noise_seeded=noise_seeded,
+        public_assumptions=public_assumptions,
+        certify_fraction=certify_fraction,
+        histogram_epsilon=histogram,
+        selection=selection,
+    )
+    return PlannedRun(config=config, plan=plan, privacy=privacy)
 
 
 def account(
-    settings: RunSettings,
-    parts: Parts,
+    settings: "RunSettings",
+    parts: "Parts",
     shape: tuple[int, ...],
     *,
     seeded: bool,
     public_assumptions: tuple[str, ...] = (),
     selection: Selection | None = None,
-) -> tuple[TrainConfig, Plan, PrivacySpent]:
-    """The numbers of a run on these parts, its plan and what that will spend; of the records only sizes are used."""
-    settings.budget.check_for(parts.expected_total)
-    sampled = not METHODS[settings.method].closed_form
-    check_groups(parts.train.group_names, parts.sizes, settings.training["sample_rate"] if sampled else None)
-    config, histogram = settings.train_config(shape, parts.sizes), settings.histogram_epsilon
-    plan = plan_run(settings.method, config, settings.budget, parts.sizes, parts.counts_epsilon + histogram)
-    privacy = privacy_spent(
-        plan,
-        parts.train.group_names,
-        certified_names=parts.held_out.group_names,
+) -> PlannedRun:
+    """Plan a run on these parts of the records, of which only the sizes are used."""
+    return plan_run(
+        method=settings.method,
+        kind=kind_of(settings.model, settings.module, shape, settings.method),
+        budget=settings.budget,
+        training=settings.training,
+        sizes=dict(zip(parts.train.group_names, parts.sizes, strict=True)),
+        groups=parts.held_out.group_names,
+        certify_fraction=parts.fraction,
         group_sizes=settings.group_sizes,
         noise_seeded=seeded,
         public_assumptions=public_assumptions,
-        certify_fraction=parts.fraction,
-        histogram_epsilon=histogram,
         selection=selection,
     )
-    return config, plan, privacy

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fairdp._checks import InputError
 from fairdp.certify.gaussian import input_agnostic_bound, smoothed_probability
+from fairdp.certify.origin import DecisionRule
 from fairdp.config.parameters import check_parameters
 from fairdp.networks.models import ScoreModel
 
@@ -57,7 +58,7 @@ class Predictor:
     @property
     def tosses_coins(self) -> bool:
         """Whether two people with the same record may get different decisions."""
-        return self.kind != "deterministic" or self.dilution > 0 or self.flips is not None
+        return self.described().tosses_coins
 
     def chances(
         self,
@@ -109,14 +110,20 @@ class Predictor:
         tau *= 1 - self.dilution
         return tau if tau < 1 else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain values, with the key: what a copy of the predictor needs."""
         return asdict(self)
 
-    def described(self) -> dict[str, Any]:
-        """Plain values with a name for the key instead of the key."""
-        name = hashlib.sha256(self.key.encode()).hexdigest()[:16] if self.key else None
-        return {**{k: v for k, v in self.to_dict().items() if k != "key"}, "key_id": name}
+    def described(self) -> DecisionRule:
+        """The rule with a name for its key instead of the key."""
+        return DecisionRule(
+            kind=self.kind,
+            smoothing=self.smoothing,
+            dilution=self.dilution,
+            constant=self.constant,
+            flips=self.flips,
+            key_id=hashlib.sha256(self.key.encode()).hexdigest()[:16] if self.key else None,
+        )
 
     def _coins(self, X: NDArray[np.float32], person_ids: Sequence[Any] | None) -> NDArray[np.float64]:
         if not self.key:

@@ -74,7 +74,7 @@ def prepare_run(
     parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)
     progress.observe_parts(parts.train, parts.held_out)
     shape = data.X.shape[1:]
-    config, plan, privacy = account(
+    planned = account(
         settings,
         parts,
         shape,
@@ -83,16 +83,16 @@ def prepare_run(
         selection=trial.selection if trial else None,
     )
     model_config = settings.model_config(shape, columns)
-    check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
+    check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
     model = build_model(model_config, shape, settings.module, generators.start)
-    model.smoothing = settings.smoothing(config, generators)
+    model.smoothing = settings.smoothing(planned.config, generators)
     return PreparedRun(
         settings=settings,
         parts=parts,
         generators=generators,
-        config=config,
-        plan=plan,
-        privacy=privacy,
+        config=planned.config,
+        plan=planned.plan,
+        privacy=planned.privacy,
         model_config=model_config,
         model=model,
         predictor=_predictor(settings, generators),

@@ -7,7 +7,7 @@ from typing import Any
 from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.config.certificate import METRICS
+from fairdp.config.certificate import METRICS, NoCertificate
 from fairdp.config.defaults import TRAINING_PARAMETERS, defaults_of, kind_of, train_config
 from fairdp.config.model import ModelConfig
 from fairdp.config.parameters import Parameters, check_parameters
@@ -155,7 +155,7 @@ class RunSettings:
             max_sample_weight=chosen.max_sample_weight,
         )
 
-    def reason_for_no_certificate(self, n_groups: int) -> str | None:
+    def reason_for_no_certificate(self, n_groups: int) -> NoCertificate | None:
         """Why no records need to be held out for a certificate, or None."""
         return self.certification.reason_for_none(n_groups=n_groups, epsilon=self.budget.epsilon)
 

@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 import fairdp
-from fairdp._files import write_file
+from fairdp._checks import InputError, ParameterError, SavedModelError
+from fairdp._files import write_out
 from fairdp.certify.certificate import NotCertified
 from fairdp.data.schema import TableSchema
 from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
-from fairdp.saved.folder import SUMS, TENSORS, write_model
-from fairdp.saved.form import Fitted, saved_form
+from fairdp.saved.fitted import Fitted, saved_form
+from fairdp.saved.folder import CERTIFICATE, PRIVACY, SUMS, TENSORS, write_model
 
 OPSET = 18
 # By which a file may differ from the model on the probe: far above rounding, far below another model.
@@ -32,8 +33,8 @@ _TOLERANCE = 1e-4
 def onnx_bytes(model: Fitted) -> bytes:
     """The content of an ONNX file: records in; their scores, probabilities and decisions out.
 
-    Its metadata name, by their hashes, the files that ``model.save`` writes. Refused with a ValueError: a model whose
-    decisions do not follow from the features alone, and a module that torch cannot export.
+    Its metadata name, by their hashes, the files that ``model.save`` writes. Refused with a `SavedModelError`: a model
+    whose decisions do not follow from the features alone, and a module that torch cannot export.
     """
     check_is_fitted(model)
     check_exportable(model)
@@ -46,25 +47,18 @@ def onnx_bytes(model: Fitted) -> bytes:
 def write_onnx(model: Fitted, out: str | Path) -> None:
     """Write the model to an ONNX file, whole or not at all."""
     check_ending(Path(out))
-    write_content(Path(out), onnx_bytes(model))
+    write_out(Path(out), onnx_bytes(model))
 
 
 def check_ending(out: Path) -> None:
     if out.suffix.lower() != ".onnx":
-        raise ValueError(f"out must end in .onnx, got {str(out)!r}.")
-
-
-def write_content(out: Path, content: bytes) -> None:
-    try:
-        write_file(out, content)
-    except OSError as error:
-        raise ValueError(f"out={str(out)!r} cannot be written: {error.strerror}.") from None
+        raise ParameterError("out", str(out), "must end in .onnx")
 
 
 def check_exportable(model: Fitted) -> None:
     if model.predictor_.tosses_coins:
         how = "by a secret coin for each person" if model.predictor_.flips is None else "by group"
-        raise ValueError(
+        raise SavedModelError(
             f"this model decides {how}, but an ONNX file knows the features only; use `fairdp predict`, or train with "
             "predictor='deterministic', without target_tau and by another method than dp_postprocess."
         )
@@ -72,7 +66,7 @@ def check_exportable(model: Fitted) -> None:
         try:
             importlib.import_module(name)
         except ImportError:
-            raise ValueError(f"ONNX files need {name}, which is missing; run pip install 'fairdp[onnx]'.") from None
+            raise InputError(f"ONNX files need {name}, which is missing; run pip install 'fairdp[onnx]'.") from None
 
 
 def hashes_in(folder: Path) -> dict[str, str]:
@@ -101,8 +95,8 @@ def _described(model: Fitted, hashes: Mapping[str, str]) -> dict[str, str]:
         "method": model.fitted_parameters_["method"],
         "epsilon": str(model.privacy_.epsilon),
         "delta": str(model.privacy_.delta),
-        "certificate_sha256": hashes["certificate.json"],
-        "privacy_sha256": hashes["privacy.json"],
+        "certificate_sha256": hashes[CERTIFICATE],
+        "privacy_sha256": hashes[PRIVACY],
         "model_sha256": hashes[TENSORS],
         "classes": json.dumps(classes, ensure_ascii=False),
         **({"feature_names": json.dumps(names, ensure_ascii=False)} if names else {}),
@@ -112,7 +106,7 @@ def _described(model: Fitted, hashes: Mapping[str, str]) -> dict[str, str]:
 
 def _promise(model: Fitted) -> str:
     if isinstance(model.certificate_, NotCertified):
-        return f"No bound on a gap between groups is claimed, because {model.certificate_.reason}."
+        return f"No bound on a gap between groups is claimed, because {model.certificate_.explanation}."
     schema = "" if model.feature_schema_ is None else " by the schema in model.json"
     return (
         "The certificate whose hash is certificate_sha256 holds for these decisions on records that are encoded as for "
@@ -213,7 +207,9 @@ def _in_one_line() -> Iterator[None]:
             yield
     except Exception as error:  # Each has classes of its own for whatever a user's code does.
         reason = " ".join(str(error.__cause__ or error).split())[:200]
-        raise ValueError(f"the module cannot be written as ONNX ({reason}); use layers that torch exports.") from error
+        raise SavedModelError(
+            f"the module cannot be written as ONNX ({reason}); use layers that torch exports."
+        ) from error
     finally:
         logger.setLevel(before)
 
@@ -237,7 +233,7 @@ def _check_scores(content: bytes, model: ScoreModel) -> None:
         (scores,) = session.run(["score"], {"records": probe.numpy()})
     expected = model.scores(probe).numpy()
     if not np.allclose(scores, expected, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
-        raise ValueError("the ONNX file does not score as the model does; use layers without chance or state.")
+        raise SavedModelError("the ONNX file does not score as the model does; use layers without chance or state.")
 
 
 _OUTCOME = """

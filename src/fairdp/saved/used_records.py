@@ -1,10 +1,9 @@
 """The records that a model has used, as keyed hashes in a file beside its folder, so that none is used again unnoticed.
 
-A certificate needs records that the model has not seen. The register holds no plain data: of each record only a hash
-under a random key, so that hashes from elsewhere say nothing about it. But whoever has the file has the key too, and
-can ask of any record whether it was used. That is no differentially private answer. A model folder may be published,
-so the register is beside it and never in it, is written for its owner only, and belongs in the same safe place as the
-data.
+A certificate needs records that the model has not seen. The file holds no plain data: of each record only a hash under
+a random key, so that hashes from elsewhere say nothing about it. But whoever has the file has the key too, and can ask
+of any record whether it was used. That is no differentially private answer. A model folder may be published, so the
+file is beside it and never in it, is written for its owner only, and belongs in the same safe place as the data.
 """
 
 import hashlib
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
+from fairdp._checks import SavedModelError
 from fairdp._files import described_tensors, write_file
 from fairdp.data.grouped import GroupedData
 
@@ -32,11 +32,10 @@ _CHUNK = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class Register:
+class UsedRecords:
     """A secret key, and the sorted fingerprints under it of the records of each use. Printing shows counts only.
 
-    ``model_sha256`` names the model that used them, once there is one: a model that is replaced leaves its register
-    behind.
+    ``model_sha256`` names the model that used them, once there is one: a model that is replaced leaves its file behind.
     """
 
     key: bytes
@@ -44,23 +43,23 @@ class Register:
     model_sha256: str = ""
 
     @classmethod
-    def new(cls) -> "Register":
-        """An empty register with a key of its own."""
+    def new(cls) -> "UsedRecords":
+        """No records yet, and a key of its own."""
         return cls(key=secrets.token_bytes(KEY_BYTES), uses={})
 
-    def of_model(self, digest: str) -> "Register":
-        """The register of the model with this digest: this one, or an empty one if it is another model's."""
+    def of_model(self, digest: str) -> "UsedRecords":
+        """Those of the model with this digest: these, or none if they are another model's."""
         if self.model_sha256 in ("", digest):
             return replace(self, model_sha256=digest)
-        return replace(Register.new(), model_sha256=digest)
+        return replace(UsedRecords.new(), model_sha256=digest)
 
-    def with_use(self, name: str, fingerprints: NDArray[np.uint64]) -> "Register":
-        """The register with one more use. Sorting forgets which row of a table a fingerprint is from."""
+    def with_use(self, name: str, fingerprints: NDArray[np.uint64]) -> "UsedRecords":
+        """With those of one more use. Sorting forgets which row of a table a fingerprint is from."""
         if name in self.uses:
-            raise ValueError(f"name of a use must be new in the register, got {name!r}; choose another.")
+            raise SavedModelError(f"records were noted for {name!r} before; name another use.")
         return replace(self, uses={**self.uses, name: np.sort(fingerprints)})
 
-    def used(self, fingerprints: NDArray[np.uint64]) -> dict[str, int]:
+    def overlaps(self, fingerprints: NDArray[np.uint64]) -> dict[str, int]:
         """How many of these fingerprints each earlier use holds.
 
         Equal records have equal fingerprints, and two people may be equal by chance: the caller decides what to allow.
@@ -68,7 +67,7 @@ class Register:
         return {name: int(_contained(fingerprints, known).sum()) for name, known in self.uses.items()}
 
     def __repr__(self) -> str:
-        return f"Register({', '.join(f'{name}: {len(known)}' for name, known in self.uses.items())})"
+        return f"UsedRecords({', '.join(f'{name}: {len(known)}' for name, known in self.uses.items())})"
 
 
 def fingerprints(data: GroupedData, key: bytes) -> NDArray[np.uint64]:
@@ -100,66 +99,70 @@ def _contained(values: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray
     return np.searchsorted(known, values, side="right") > np.searchsorted(known, values, side="left")
 
 
-def register_path(folder: Path) -> Path:
-    """Where the register of a model folder is: beside it, whichever way the folder is named."""
+def used_records_path(folder: Path) -> Path:
+    """Where a model folder's used records are noted: beside it, whichever way the folder is named."""
     folder = folder.resolve()
     return folder.with_name(f"{folder.name}.register")
 
 
-def check_register(path: Path) -> None:
-    """Refuse, before any work is done, a place where something else than a register is."""
+def check_used_records(path: Path) -> None:
+    """Refuse, before any work is done, a place where something else is."""
     if path.is_dir():
-        raise ValueError(f"register {str(path)!r} is a folder; choose another --out.")
+        raise SavedModelError(f"{str(path)!r}, where used records are noted, is a folder; choose another `out`.")
     try:
-        read_register(path)
-    except ValueError:
-        raise ValueError(f"{str(path)!r} is not a register and would be overwritten; choose another --out.") from None
+        read_used_records(path)
+    except SavedModelError:
+        raise SavedModelError(
+            f"{str(path)!r} would be overwritten, but holds no used records; choose another `out`."
+        ) from None
 
 
-def write_register(path: Path, register: Register) -> None:
-    """Replace the register in one step, readable by its owner only."""
+def write_used_records(path: Path, used: UsedRecords) -> None:
+    """Replace the file in one step, readable by its owner only."""
     about = {
         "format": FORMAT,
-        "key": register.key.hex(),
-        "model_sha256": register.model_sha256,
-        "uses": list(register.uses),
-        "digest": _digest(register),
+        "key": used.key.hex(),
+        "model_sha256": used.model_sha256,
+        "uses": list(used.uses),
+        "digest": _digest(used),
     }
     # A name may be any text: the file knows uses by their number.
-    tensors = {str(i): known for i, known in enumerate(register.uses.values())}
+    tensors = {str(i): known for i, known in enumerate(used.uses.values())}
     write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
 
 
-def read_register(path: Path) -> Register | None:
-    """The register in a file, None if there is no such file; one clear line if it is damaged or of another version."""
+def read_used_records(path: Path) -> UsedRecords | None:
+    """The used records in a file, None if there is none; one clear line if it is damaged or of another version."""
     if not path.exists():
         return None
     try:
         about, tensors = described_tensors(path, framework="np")
         version = about["format"]
-        register = _checked(about, tensors) if version == FORMAT else None
+        used = _checked(about, tensors) if version == FORMAT else None
     except OSError as error:
-        raise ValueError(f"register {str(path)!r} cannot be read ({error}); restore it from a copy.") from None
+        raise SavedModelError(
+            f"used records {str(path)!r} cannot be read ({error}); restore them from a copy."
+        ) from None
     except (SafetensorError, KeyError, TypeError, ValueError):
-        raise ValueError(f"register {str(path)!r} is damaged; restore it from a copy.") from None
-    if register is None:
-        raise ValueError(
-            f"register {str(path)!r} has format {version}, this fairdp reads {FORMAT}; install a matching one."
+        raise SavedModelError(f"used records {str(path)!r} are damaged; restore them from a copy.") from None
+    if used is None:
+        raise SavedModelError(
+            f"used records {str(path)!r} have format {version}, this fairdp reads {FORMAT}; install a matching one."
         )
-    return register
+    return used
 
 
-def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]) -> Register:
+def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]) -> UsedRecords:
     uses = {name: tensors[str(i)] for i, name in enumerate(about["uses"])}
-    register = Register(key=bytes.fromhex(about["key"]), uses=uses, model_sha256=about["model_sha256"])
+    used = UsedRecords(key=bytes.fromhex(about["key"]), uses=uses, model_sha256=about["model_sha256"])
     # The file format has no checksum of its own, and one wrong bit would let a used record pass as fresh.
-    if about["digest"] != _digest(register):
+    if about["digest"] != _digest(used):
         raise ValueError("its contents do not match its digest")
-    return register
+    return used
 
 
-def _digest(register: Register) -> str:
-    digest = hashlib.blake2b(json.dumps([register.model_sha256, *register.uses]).encode(), key=register.key)
-    for known in register.uses.values():
+def _digest(used: UsedRecords) -> str:
+    digest = hashlib.blake2b(json.dumps([used.model_sha256, *used.uses]).encode(), key=used.key)
+    for known in used.uses.values():
         digest.update(known.tobytes())
     return digest.hexdigest()

@@ -10,6 +10,7 @@ from fairdp.certify.certificate import NotCertified
 from fairdp.certify.gaussian import input_agnostic_bound
 from fairdp.certify.record import certificate_record
 from fairdp.certify.release import arms_of
+from fairdp.config.certificate import NoCertificate
 from forgeries import certificate_with, failed, forge, recompute, remembered_bound, reword
 
 PARITY = "demographic_parity"
@@ -48,7 +49,7 @@ def test_other_expected_sizes_which_would_choose_another_construction_are_notice
 def test_a_certificate_that_was_left_out_is_noticed(saved_as):
     def change(files):
         kept = {name: files.certificate[name] for name in ("files",)}
-        none = certificate_record(NotCertified("no records were held out for it (certify_fraction=0)"))
+        none = certificate_record(NotCertified(NoCertificate.NO_RECORDS_HELD_OUT))
         files.certificate.clear()
         files.certificate.update(none, **kept)
 

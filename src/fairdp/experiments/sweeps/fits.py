@@ -142,12 +142,15 @@ def _certified(model: FairDPClassifier) -> dict[str, float]:
     """Bounds of the certificate, if there is one; by the name of the metric, and of demographic parity once more."""
     if not isinstance(model.certificate_, Certificate):
         return {}
-    record = model.certificate_.to_dict()
-    taus = {f"certified_{metric}": record[metric]["tau"] for metric in METRICS if metric in record}
-    own = record.get("demographic_parity", {})
+    gaps = model.certificate_.gaps
+    found = {f"certified_{metric}": gap.tau for metric, gap in gaps.items()}
+    parity = gaps.get("demographic_parity")
+    if parity is not None:
+        found["certified_gap"] = parity.tau
     # A certificate of several claims may make none about the ratio.
-    named = {"certified_gap": own.get("tau"), "certified_ratio": own.get("ratio")}
-    return taus | {name: value for name, value in named.items() if value is not None}
+    if parity is not None and parity.ratio is not None:
+        found["certified_ratio"] = parity.ratio
+    return found
 
 
 def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str, list[float]]:

@@ -1,17 +1,19 @@
 """What one check found, what it starts from, and how numbers that are computed twice are compared."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from fairdp._files import from_plain
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.certify.record import CertificateRecord, NoCertificateRecord, read_record
 from fairdp.run.settings import RunSettings
-from fairdp.saved.form import restored
+from fairdp.saved.fitted import restored
+from fairdp.saved.folder import FILES, ModelRecord
 
 # Numbers are computed again from the same inputs: they may differ by rounding, not by more.
 SAME = 1e-9
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -23,35 +25,57 @@ class Check:
     found: str
 
 
-def number(value: float | None) -> float:
-    """JSON has no infinity: it is written as null."""
-    return math.inf if value is None else value
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What the files of a folder say, each value as it stands; nothing of it is believed yet."""
+
+    contents: Mapping[str, bytes]
+    model: ModelRecord
+    privacy: PrivacySpent
+    certificate: CertificateRecord | NoCertificateRecord
+
+    @classmethod
+    def of(cls, contents: Mapping[str, bytes]) -> "Recorded":
+        """Read the files; whatever is missing, unknown or of another type is an error."""
+        model, privacy, certificate = (json.loads(contents[name]) for name in FILES[1:])
+        return cls(
+            contents=contents,
+            model=from_plain(ModelRecord, model),
+            privacy=from_plain(PrivacySpent, privacy),
+            certificate=read_record(certificate),
+        )
+
+    @property
+    def settings(self) -> RunSettings:
+        """What was chosen about the run; a module and a seed are not saved, and nothing that is checked needs them."""
+        return RunSettings.of(**restored(self.model.parameters), module=None, random_state=None)
+
+    def cells_of(self, group: str) -> list[str]:
+        """The names under which a group's training records were sampled: its own, or one for each label."""
+        if self.model.parameters["grouping"] == "attribute":
+            return [group]
+        return [f"{group}, label {label}" for label in (0, 1)]
+
+    @property
+    def cells(self) -> list[str]:
+        """All of these names."""
+        return [cell for group in self.model.groups for cell in self.cells_of(group)]
 
 
-def equal(recorded: float | None, computed: float | None, *, missing: float = math.inf) -> bool:
-    first, second = (missing if value is None else value for value in (recorded, computed))
+def equal(recorded: float | None, computed: float | None) -> bool:
+    """Whether two numbers agree but for rounding, or both are missing."""
+    if recorded is None or computed is None:
+        return recorded is computed
     # Everything is within a share of infinity.
-    return first == second or (math.isfinite(second) and abs(first - second) <= SAME * abs(second))
+    return recorded == computed or (math.isfinite(computed) and abs(recorded - computed) <= SAME * abs(computed))
 
 
-def same(recorded: Any, computed: Any) -> bool:
+def same(recorded: object, computed: object) -> bool:
     """Whether two plain values are the same all the way down, but for the rounding of numbers."""
-    if isinstance(computed, dict):
+    if isinstance(recorded, dict) and isinstance(computed, dict):
         return recorded.keys() == computed.keys() and all(same(recorded[name], computed[name]) for name in computed)
-    if isinstance(computed, list):
+    if isinstance(recorded, list) and isinstance(computed, list):
         return len(recorded) == len(computed) and all(same(*pair) for pair in zip(recorded, computed, strict=True))
-    if isinstance(computed, float) and isinstance(recorded, float | int) and not isinstance(recorded, bool):
+    if isinstance(recorded, float) and isinstance(computed, float):
         return equal(recorded, computed)
-    return type(recorded) is type(computed) and bool(recorded == computed)
-
-
-def settings_of(model: Record) -> RunSettings:
-    """What was chosen about the run; a module and a seed are not saved, and nothing that is checked needs them."""
-    return RunSettings.of(**restored(model["parameters"]), module=None, random_state=None)
-
-
-def cells_of(model: Record, group: str) -> list[str]:
-    """The names under which a group's training records were sampled: its own, or one for each label."""
-    if model["parameters"]["grouping"] == "attribute":
-        return [group]
-    return [f"{group}, label {label}" for label in (0, 1)]
+    return type(recorded) is type(computed) and recorded == computed

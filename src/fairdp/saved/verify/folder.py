@@ -5,98 +5,103 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairdp.saved.folder import MARKER, SCHEMA_VERSION, SUMS, TENSORS
+from fairdp._checks import SavedModelError
+from fairdp._files import to_plain
+from fairdp.certify.record import CertificateRecord, NoCertificateRecord
+from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, sha256
 from fairdp.saved.verify.certificate import certificate_checks, statement_check
-from fairdp.saved.verify.check import Check, Record, cells_of, settings_of
+from fairdp.saved.verify.check import Check, Recorded
 from fairdp.saved.verify.privacy import privacy_checks
-
-FILES = (TENSORS, MARKER, "privacy.json", "certificate.json")
 
 
 def verify_folder(folder: Path) -> list[Check]:
     """Check everything that can be checked about a saved model; the first broken file ends the list."""
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is not a folder; name the folder of a saved model.")
+        raise SavedModelError(f"{str(folder)!r} is not a folder; name the folder of a saved model.")
     contents, files = _read(folder)
     if not files.passed:
         return [files]
     try:
-        model, privacy, certificate = (json.loads(contents[name]) for name in FILES[1:])
-        return [files, *_all_checks(contents, model, privacy, certificate)]
+        version = _version(contents)
+        if not version.passed:
+            return [files, version]
+        return [files, version, *_all_checks(Recorded.of(contents))]
     except Exception as error:  # Whatever a damaged record makes of the computation, it is not verified.
         return [files, Check("records", False, f"a record is damaged: {type(error).__name__}: {error}.")]
 
 
-def _all_checks(contents: Record, model: Record, privacy: Record, certificate: Record) -> Iterator[Check]:
-    yield _version(model)
-    yield _ties(contents, model, certificate)
-    yield _groups(model, privacy, certificate)
-    yield from privacy_checks(model, privacy)
-    if not certificate["certified"]:
-        yield _uncertified(model, certificate)
+def _all_checks(recorded: Recorded) -> Iterator[Check]:
+    yield _ties(recorded)
+    yield _groups(recorded)
+    yield from privacy_checks(recorded)
+    if isinstance(recorded.certificate, NoCertificateRecord):
+        yield _uncertified(recorded, recorded.certificate)
     else:
-        yield from certificate_checks(contents, model, privacy, certificate)
-    yield statement_check(certificate)
+        yield from certificate_checks(recorded, recorded.certificate)
+    yield statement_check(recorded.certificate)
 
 
-def _uncertified(model: Record, certificate: Record) -> Check:
+def _uncertified(recorded: Recorded, certificate: NoCertificateRecord) -> Check:
     """That no bound is claimed because none could be: a bad certificate may not be left out."""
-    passed = certificate["reason"] == settings_of(model).reason_for_no_certificate(len(model["groups"]))
-    return Check("certificate", passed, f"no bound is claimed, because {certificate['reason']}.")
+    passed = certificate.reason == recorded.settings.reason_for_no_certificate(len(recorded.model.groups))
+    found = f"no bound is claimed, because {certificate.certificate().explanation}."
+    return Check("certificate", passed, found)
 
 
 def _read(folder: Path) -> tuple[dict[str, bytes], Check]:
     missing = [name for name in (*FILES, SUMS) if not (folder / name).is_file()]
     if len(missing) == len(FILES) + 1:
-        raise ValueError(f"{str(folder)!r} holds no saved model; name the folder that fit or save wrote.")
+        raise SavedModelError(f"{str(folder)!r} holds no saved model; name the folder that fit or save wrote.")
     if missing:
         return {}, Check("files", False, f"missing: {', '.join(missing)}.")
     contents = {name: (folder / name).read_bytes() for name in FILES}
     lines = (folder / SUMS).read_text(errors="replace").splitlines()
     recorded = {line[66:]: line[:64] for line in lines}
-    changed = [name for name, content in contents.items() if recorded.get(name) != _sha256(content)]
+    changed = [name for name, content in contents.items() if recorded.get(name) != sha256(content)]
     if changed:
         return contents, Check("files", False, f"{', '.join(changed)} does not match {SUMS}.")
     return contents, Check("files", True, f"{len(FILES)} files match {SUMS}.")
 
 
-def _version(model: Record) -> Check:
-    version = model.get("schema_version")
+def _version(contents: dict[str, bytes]) -> Check:
+    version = json.loads(contents[MARKER]).get("schema_version")
     return Check("version", version == SCHEMA_VERSION, f"schema version {version}, read here: {SCHEMA_VERSION}.")
 
 
-def _ties(contents: Record, model: Record, certificate: Record) -> Check:
+def _ties(recorded: Recorded) -> Check:
     """That the certificate speaks of this model, this rule and this privacy record."""
-    broken = [name for name in FILES[:3] if certificate["files"].get(name) != _sha256(contents[name])]
-    if certificate["certified"]:
-        about, rule = certificate["about"], dict(model["predictor"])
-        if about["model_sha256"] != _sha256(contents[TENSORS]):
+    contents, model, certificate = recorded.contents, recorded.model, recorded.certificate
+    broken = [name for name in FILES[:3] if certificate.files.get(name) != sha256(contents[name])]
+    if isinstance(certificate, CertificateRecord):
+        about, rule = certificate.about, to_plain(model.predictor)
+        if about.model_sha256 != sha256(contents[TENSORS]):
             broken.append(f"{TENSORS} (as certified)")
         key = rule.pop("key")
         rule["key_id"] = hashlib.sha256(key.encode()).hexdigest()[:16] if key else None
-        if about["predictor"] != rule:
+        if to_plain(about.predictor) != rule:
             broken.append("predictor")
-        diluted = certificate["dilution"]
-        if diluted and (diluted["share"], diluted["constant"]) != (rule["dilution"], rule["constant"]):
+        diluted = certificate.dilution
+        if diluted and (diluted.share, diluted.constant) != (model.predictor.dilution, model.predictor.constant):
             broken.append("dilution")
-        if about["smoothing"] != model["smoothing"]:
+        if about.smoothing != to_plain(model.smoothing):
             broken.append("smoothing")
     found = f"belongs to another {', '.join(broken)}." if broken else "belongs to this model and this privacy record."
     return Check("certificate's model", not broken, found)
 
 
-def _groups(model: Record, privacy: Record, certificate: Record) -> Check:
+def _groups(recorded: Recorded) -> Check:
     """That every record speaks of all the groups that the model knows."""
-    sampled = [cell for group in model["groups"] for cell in cells_of(model, group)]
-    named = {field: privacy[field] for field in ("planned_sizes", "epsilon_by_group", "mechanisms", "sensitivities")}
-    wrong = [field for field, names in named.items() if sorted(names) != sorted(sampled)]
-    named = {"certify_epsilons": privacy["certify_epsilons"]} if privacy["certify_fraction"] else {}
-    if certificate["certified"]:
-        named |= {"group_names": certificate["group_names"], "certificate": certificate["epsilon_by_group"]}
-    wrong += [field for field, names in named.items() if sorted(names) != sorted(model["groups"])]
+    privacy, certificate = recorded.privacy, recorded.certificate
+    sampled = {
+        "planned_sizes": list(privacy.planned_sizes),
+        "epsilon_by_group": list(privacy.epsilon_by_group),
+        "mechanisms": list(privacy.mechanisms),
+        "sensitivities": list(privacy.sensitivities),
+    }
+    wrong = [field for field, names in sampled.items() if sorted(names) != sorted(recorded.cells)]
+    counted = {"certify_epsilons": list(privacy.certify_epsilons)} if privacy.certify_fraction else {}
+    if isinstance(certificate, CertificateRecord):
+        counted |= {"group_names": list(certificate.group_names), "certificate": list(certificate.epsilon_by_group)}
+    wrong += [field for field, names in counted.items() if sorted(names) != sorted(recorded.model.groups)]
     found = f"{', '.join(wrong)} names other groups than the model." if wrong else "every record names all groups."
     return Check("groups", not wrong, found)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

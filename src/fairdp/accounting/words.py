@@ -1,0 +1,39 @@
+"""What the codes of a privacy record mean, for people who read its statement."""
+
+# Taken as public, and said so.
+READ_FROM_TABLE, BY_LABEL = "schema_read_from_table", "sizes_by_label"
+
+_ASSUMPTIONS = {
+    READ_FROM_TABLE: "column types, categories, ranges and group names were read from the table, as no schema was "
+    "declared",
+    BY_LABEL: "the number of records of each group with each label",
+}
+
+# What a method releases beside the gradient.
+DECISIONS, DECISIONS_BY_LABEL = "decisions_by_group", "decisions_by_group_and_label"
+SOFT_PREDICTIONS, SOFT_PREDICTIONS_BY_LABEL = "soft_predictions_by_group", "soft_predictions_by_group_and_label"
+LONG_GRADIENTS = "long_gradients_by_group"
+
+# How far, at most, noisy decisions by label may raise the clip norm.
+MOST_CLIP_ROOM = 6.0
+
+_COUNTED = "of the positive decisions of a model between the current iterate and the running average"
+_STATISTICS = {
+    DECISIONS: f"per-group counts {_COUNTED}",
+    DECISIONS_BY_LABEL: f"counts by group and label {_COUNTED}, with the sizes of these cells (they raise the clip "
+    f"norm to at most {MOST_CLIP_ROOM:g} times that one, and the noise with it)",
+    SOFT_PREDICTIONS: "a histogram of soft predictions for each group",
+    SOFT_PREDICTIONS_BY_LABEL: "a histogram of soft predictions for each group and label",
+    LONG_GRADIENTS: "the number of gradients in each group that exceed that norm (it raises the group's clip norm, and "
+    "the noise with it)",
+}
+
+
+def assumption_in_words(code: str) -> str:
+    """What is taken as public; an assumption that a user states is in words already."""
+    return _ASSUMPTIONS.get(code, code)
+
+
+def statistics_in_words(code: str) -> str:
+    """What is released beside the gradient."""
+    return _STATISTICS[code]

@@ -1,0 +1,156 @@
+"""A certificate in words: what is promised, and what is not."""
+
+from fairdp._format import bound_above, bound_below, rounded_up
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.claims import CertifiedGap
+from fairdp.certify.estimates import estimated_metrics, undiluted_accuracy
+from fairdp.certify.origin import EQUAL_ALLOWED, NOT_CHOSEN_BY_TEST, UNUSED, UNUSED_UNCHECKED, FreshRecords
+from fairdp.metrics.rates import collapse_warning
+
+NAMES = {
+    "demographic_parity": "demographic parity gap",
+    "equal_opportunity": "equal opportunity gap",
+    "equalized_odds": "equalized odds gap",
+}
+
+DEFINITIONS = {
+    "demographic_parity": "largest difference of two groups' rates of positive decisions",
+    "equal_opportunity": "the same among records with a positive label",
+    "equalized_odds": "the larger of the two, among records with a positive and with a negative label",
+    "ratio": "smallest over largest of the groups' rates of positive decisions",
+}
+
+NOT_PROMISED = (
+    "other populations than the one the records were drawn from",
+    "groups that are not named",
+    "fairness between individuals",
+    "that a small gap is useful (see the positive rate)",
+    "the model after any change",
+    "the best of several certificates picked after seeing them",
+)
+
+_ASSUMED = {
+    UNUSED: "none of these records was used for the model or an earlier certificate, as far as equal values can tell",
+    UNUSED_UNCHECKED: "none of these records was used for the model or an earlier certificate; no list of used records "
+    "was there to check",
+    NOT_CHOSEN_BY_TEST: "nothing was chosen by its test records; the defaults of fairdp were, with them in view",
+    EQUAL_ALLOWED: "records that equal used ones are other people; the check was switched off",
+}
+
+
+def certificate_statement(certificate: Certificate | NotCertified) -> str:
+    """What is promised, in words, and what is not."""
+    if isinstance(certificate, NotCertified):
+        return f"Fairness certificate: not certified, because {certificate.explanation}."
+    lines = [
+        f"With confidence {100 * certificate.confidence:g} %, over the draw of the certification records and the noise "
+        "on their counts, the deployed model has, all at once:",
+        *(f"  {_claim(name, gap)}" for name, gap in certificate.gaps.items()),
+        *lines_beside_bounds(certificate),
+        f"Not promised: {', '.join(NOT_PROMISED[:-1])}, or {NOT_PROMISED[-1]}.",
+    ]
+    return "\n".join(lines)
+
+
+def lines_beside_bounds(certificate: Certificate) -> list[str]:
+    """What the statement says beside the bounds: how decisions are made, what was spent, what is assumed."""
+    return [
+        *_dilution_lines(certificate),
+        *_coin_lines(certificate),
+        _positive_rate_line(certificate),
+        *_sequence_lines(certificate),
+        *_selection_lines(certificate),
+        *_earlier_lines(certificate),
+        *_record_lines(certificate),
+    ]
+
+
+def _claim(name: str, gap: CertifiedGap) -> str:
+    if not gap.claimed:
+        return f"no claim about the {NAMES[name]}: an earlier bound was missed, and the sequence ended there."
+    ratio = "" if gap.ratio is None else f"; smallest over largest rate at least {bound_below(gap.ratio)}"
+    nothing = " (which says nothing)" if gap.tau >= 1 else ""
+    return f"{NAMES[name]} at most {bound_above(gap.tau)}{nothing}, set by {gap.pair[0]} against {gap.pair[1]}{ratio}."
+
+
+def _dilution_lines(certificate: Certificate) -> list[str]:
+    dilution = certificate.dilution
+    if dilution is None or not dilution.share:
+        return []
+    decision = "positive" if dilution.constant else "negative"
+    estimated = estimated_metrics(certificate)["accuracy"]
+    return [
+        f"To reach {dilution.target_tau:g}, a share of {bound_above(dilution.share)} of all decisions is {decision} "
+        f"whatever the record: estimated accuracy {estimated:.4f} instead of {undiluted_accuracy(certificate):.4f}."
+    ]
+
+
+def _positive_rate_line(certificate: Certificate) -> str:
+    """A gap is worth nothing without the rate of positive decisions beside it."""
+    estimated = estimated_metrics(certificate)
+    rates = ", ".join(f"{name} {rate:.4f}" for name, rate in estimated["positive_rate_by_group"].items())
+    collapse = collapse_warning(estimated["positive_rate"])
+    warning = "" if collapse is None else f" Warning: {collapse}"
+    return f"Estimated rate of positive decisions: {estimated['positive_rate']:.4f} ({rates}).{warning}"
+
+
+def _coin_lines(certificate: Certificate) -> list[str]:
+    rule = None if certificate.about is None else certificate.about.predictor
+    if rule is None or not rule.tosses_coins:
+        return []
+    constant = "positive" if rule.constant else "negative"
+    apart = f"A share of {bound_above(rule.dilution)} of all decisions is {constant} whatever the record. "
+    return [
+        f"{apart if rule.dilution and certificate.dilution is None else ''}"
+        "The model decides by chance: the gaps are those of the chances of a positive decision, over coins that are "
+        "independent for people with different ids (or, where none are given, different records)."
+    ]
+
+
+def _sequence_lines(certificate: Certificate) -> list[str]:
+    registration = certificate.registration
+    if registration.require_tau is None:
+        return []
+    looks = "" if registration.n_looks == 1 else f", at most {registration.n_looks} looks, all paid for"
+    verdict = "met" if certificate.met else "missed"
+    return [f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order{looks}: {verdict}."]
+
+
+def _selection_lines(certificate: Certificate) -> list[str]:
+    trials = certificate.registration.expected_trials
+    if trials == 1:
+        return []
+    return [
+        f"The model was kept as the best of a random number of trials, {trials:g} on average, by these very counts: "
+        "the bounds of each trial got so much less of the failure probability, and the confidence holds for the one "
+        "that was kept. The estimates beside them are those of a winner and so a little too good."
+    ]
+
+
+def _earlier_lines(certificate: Certificate) -> list[str]:
+    n_earlier = 0 if certificate.about is None else len(certificate.about.earlier)
+    if not n_earlier:
+        return []
+    return [
+        f"This is certificate {n_earlier + 1} of the model. Rely on one that was named before it was made; the best of "
+        "them, picked afterwards, fails with their failure probabilities added up."
+    ]
+
+
+def _record_lines(certificate: Certificate) -> list[str]:
+    """What fresh records have spent, which the privacy statement does not know of, a known seed, what is assumed."""
+    about, lines = certificate.about, []
+    fresh = about.records if about is not None and isinstance(about.records, FreshRecords) else None
+    if fresh is not None:
+        spent = certificate.epsilon + fresh.sizes_epsilon
+        known = "counted with noise" if fresh.group_sizes == "private" else "taken as public"
+        lines.append(
+            f"Each of its records spent a pure epsilon of {rounded_up(spent)} (adding or removing one record); their "
+            f"group sizes are {known}."
+        )
+    if about is not None and about.noise_seeded:
+        lines.append(
+            "The noise on the counts came from a fixed seed: it protects only while the seed is secret and "
+            "used for this certificate alone."
+        )
+    return lines + ([] if fresh is None else [f"Assumed: {_ASSUMED[own]}." for own in fresh.assumed])

@@ -1,0 +1,96 @@
+"""A fitted estimator as the contents of a model folder, and back."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp._checks import SavedModelError
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.config.model import ModelConfig
+from fairdp.config.training import plain
+from fairdp.networks.building import build_model
+from fairdp.networks.models import FIXED, ExtractorBuilder, ScoreModel
+from fairdp.run.predictor import Predictor
+from fairdp.saved.folder import ModelRecord, SavedModel
+
+
+class Fitted(Protocol):
+    """What a fitted estimator has, as far as its folder goes."""
+
+    fitted_parameters_: dict[str, Any]
+    classes_: NDArray[Any]
+    group_names_: tuple[str, ...]
+    feature_schema_: dict[str, Any] | None
+    notes_: dict[str, Any]
+    model_config_: ModelConfig
+    score_model_: ScoreModel
+    predictor_: Predictor
+    privacy_: PrivacySpent
+    certificate_: Certificate | NotCertified
+
+
+def saved_form(estimator: Fitted) -> SavedModel:
+    """Everything about a fitted estimator that a copy of it needs."""
+    names, model = getattr(estimator, "feature_names_in_", None), estimator.score_model_
+    record = ModelRecord(
+        parameters=estimator.fitted_parameters_,
+        classes=tuple(estimator.classes_.tolist()),
+        groups=estimator.group_names_,
+        feature_schema=estimator.feature_schema_,
+        feature_names=None if names is None else tuple(names.tolist()),
+        predictor=estimator.predictor_,
+        notes=estimator.notes_,
+        model=estimator.model_config_,
+        shape=tuple(model.shape),
+        heads=(model.heads.shape[0], model.heads.shape[1]),
+        smoothing=model.smoothing,
+    )
+    return SavedModel(
+        tensors=model.tensors(), model=record, privacy=estimator.privacy_, certificate=estimator.certificate_
+    )
+
+
+def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorBuilder | None) -> Any:
+    """Inverse of `saved_form`: the estimator, built with the saved parameters, as fitting had left it."""
+    record = saved.model
+    estimator = build(**{**restored(record.parameters), "module": module})
+    model = rebuild_model(saved, module)
+    estimator.model_config_, estimator.score_model_, estimator.predictor_ = record.model, model, record.predictor
+    estimator.fitted_parameters_, estimator.feature_schema_ = record.parameters, record.feature_schema
+    estimator.privacy_, estimator.certificate_, estimator.notes_ = saved.privacy, saved.certificate, record.notes
+    estimator.classes_, estimator.group_names_ = np.array(record.classes), record.groups
+    estimator.n_features_in_ = model.shape[0]
+    if record.feature_names is not None:
+        estimator.feature_names_in_ = np.array(record.feature_names, dtype=object)
+    return estimator
+
+
+def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> ScoreModel:
+    """The model of a saved folder; a module is code, so its builder must be given again."""
+    config = saved.model.model
+    if config.kind == "custom" and module is None:
+        raise SavedModelError("the model was trained with your own module; pass its builder as `module`=.")
+    model = build_model(config, saved.model.shape, module, np.random.default_rng(0))
+    tensors = dict(saved.tensors)
+    model.replace_params(tensors.pop("params"))
+    model.load_fixed_state({name.removeprefix(FIXED): value for name, value in tensors.items()})
+    model.smoothing = saved.model.smoothing
+    return model
+
+
+def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them; a module is code, and a seed may be the secret that the guarantee rests on."""
+    kept = {name: plain(value) for name, value in parameters.items() if name not in ("module", "random_state")}
+    lists = {name: [plain(v) for v in value] for name, value in kept.items() if isinstance(value, (tuple, list))}
+    infinite = {name: "inf" for name, v in kept.items() if isinstance(v, float) and math.isinf(v)}
+    return {**kept, **lists, **infinite}
+
+
+def restored(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverse of `storable`."""
+    values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
