@@ -1,25 +1,11 @@
-"""Real data for tests: fetched where it can be had, named at the end of the run where not; and shared epsilons."""
+"""Real data for tests: fetched where it can be had, and named at the end of the run where it cannot."""
 
 import os
 from functools import lru_cache
 
 import pytest
 
-from fairdp.accounting import mechanisms
 from fairdp.data import sources
-from remembered_epsilons import ORIGINAL, remembering
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # From the start, so that models which a whole module shares have them too.
-    if config.pluginmanager.has_plugin("cacheprovider"):
-        mechanisms._sampled_gaussian_epsilon = remembering(config.cache.mkdir("epsilons"))
-
-
-@pytest.fixture
-def real_accounting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of accounting itself: nothing from a file."""
-    monkeypatch.setattr(mechanisms, "_sampled_gaussian_epsilon", ORIGINAL)
 
 
 @lru_cache

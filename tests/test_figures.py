@@ -16,13 +16,13 @@ import pytest
 TOOL = Path(__file__).parent.parent / "tools" / "run_figures.py"
 KEPT = json.loads(Path(__file__).with_name("figures.json").read_text(encoding="utf-8"))
 
-# Sums in another order move parameters by some 1e-6 within these few steps; a score at its threshold then decides
-# otherwise once in a while, which moves a count by one and a bound by that one's share of a hundred records.
+# Sums in another order (other instructions, more threads) move parameters by some 1e-6 within these few steps. A score
+# at its threshold may then decide otherwise, which moves a count by one and a bound by that one's share of its group.
 TOLERANCES: dict[str, dict[str, float]] = {
     "n_params": {"abs": 0},
     "epsilon": {"rel": 1e-5},
     "noise_std": {"rel": 1e-5},
-    "head": {"rel": 1e-3, "abs": 1e-3},
+    "head": {"rel": 1e-3, "abs": 1e-4},
     "counts": {"abs": 2},
     "tau": {"abs": 0.02},
     "positive_decisions": {"abs": 3},

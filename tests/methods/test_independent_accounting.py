@@ -12,8 +12,6 @@ from fairdp.accounting.plan import make_plan
 from fairdp.config.defaults import METHOD_MODELS, train_config
 from fairdp.methods import METHODS
 
-pytestmark = pytest.mark.usefixtures("real_accounting")
-
 PRIVATE = [name for name, method in METHODS.items() if method.private]
 # The groups of Adult and Default-CCC, without the fifth that is held out.
 SIZES = {"adult": (0.8 * 10_771, 0.8 * 21_790), "credit": (0.8 * 9_510, 0.8 * 14_490)}
