@@ -74,8 +74,8 @@ def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
 def _read_dataclass(kind: Any, record: dict[str, Any]) -> Any:
     types = _field_types(kind)
     needed = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}
-    if wrong := (needed - record.keys()) | (record.keys() - types.keys()):
-        raise TypeError(f"{', '.join(sorted(wrong))} is missing or unknown")
+    if wrong := sorted((needed - record.keys()) | (record.keys() - types.keys())):
+        raise TypeError(f"missing or unknown: {', '.join(wrong[:3])}{', …' if len(wrong) > 3 else ''}")
     return kind(**{name: _read(types[name], value, name) for name, value in record.items()})
 
 
