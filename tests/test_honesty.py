@@ -142,8 +142,8 @@ def test_private_sizes_are_the_only_ones_that_plans_see(monkeypatch):
     """Rate, checks and normalisers follow the noisy counts, never the real ones."""
     monkeypatch.setattr(hold_out, "discrete_laplace", lambda epsilon, rand_below: 9_000)
     plans = []
-    original = planning.plan_run
-    monkeypatch.setattr(planning, "plan_run", lambda *a: plans.append(original(*a)) or plans[-1])
+    original = planning.make_plan
+    monkeypatch.setattr(planning, "make_plan", lambda *a, **k: plans.append(original(*a, **k)) or plans[-1])
     data = records(sizes=(10, 500))
     model = FairDPClassifier(method="fairdp", epsilon=1.0, n_steps=5, group_sizes="private", random_state=0)
     model.fit_grouped(data)

@@ -117,6 +117,10 @@ def described_tensors(path: Path, *, framework: str) -> tuple[dict[str, Any], di
         return json.loads(file.metadata()["fairdp"]), {name: file.get_tensor(name) for name in names}
 
 
+class RecordError(TypeError):
+    """Plain values that are not the record they should be."""
+
+
 def to_plain(value: Any) -> Any:
     """Dataclasses and mappings as dicts, tuples as lists, all the way down; everything else as it is.
 
@@ -134,7 +138,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], value: object) -> T:
-    """Inverse of `to_plain`, for a dataclass; a TypeError names what is missing, unknown or of another type.
+    """Inverse of `to_plain`, for a dataclass; a `RecordError` names what is missing, unknown or of another type.
 
     JSON has no infinity: it is written as null, and read as such where a number must be.
     """
@@ -161,7 +165,7 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return math.inf if value is None else float(value)
     if kind in (Any, object) or type(value) is kind:
         return value
-    raise TypeError(f"{name} is {value!r}")
+    raise RecordError(f"{name} is {value!r}")
 
 
 def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
@@ -172,7 +176,7 @@ def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
     for kind in others:
         try:
             return _read(kind, value, name)
-        except TypeError:
+        except RecordError:
             continue
     return _read(last, value, name)
 
@@ -180,8 +184,8 @@ def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
 def _read_dataclass(kind: Any, record: dict[str, Any]) -> Any:
     types = _field_types(kind)
     needed = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}
-    if wrong := (needed - record.keys()) | (record.keys() - types.keys()):
-        raise TypeError(f"{', '.join(sorted(wrong))} is missing or unknown")
+    if wrong := sorted((needed - record.keys()) | (record.keys() - types.keys())):
+        raise RecordError(f"missing or unknown: {', '.join(wrong[:3])}{', …' if len(wrong) > 3 else ''}")
     return kind(**{name: _read(types[name], value, name) for name, value in record.items()})
 
 

@@ -112,11 +112,11 @@ def test_a_second_certificate_remembers_the_first_and_says_so(run):
     assert "This is certificate 2 of the model" in second["statement"]
     assert second["statement"] in result.out
     tau = {"demographic_parity": first["demographic_parity"]["tau"]}
-    assert second["about"]["earlier"] == [{"confidence": 0.95, "epsilon": first["epsilon"], "tau": tau}]
+    assert second["about"]["records"]["earlier"] == [{"confidence": 0.95, "epsilon": first["epsilon"], "tau": tau}]
     people(seed=2).to_csv("fresh.csv", index=False)
     assert run(*CERTIFY).code == 0
     assert "This is certificate 3 of the model" in certificate()["statement"]
-    assert len(certificate()["about"]["earlier"]) == 2
+    assert len(certificate()["about"]["records"]["earlier"]) == 2
     assert run("verify", "model").code == 0
 
 
@@ -134,7 +134,7 @@ def test_less_than_the_group_sizes_cost_is_noticed(run, spent):
     assert run(*FIT, "--group-sizes", "private", "--certify-fraction", 0, "--out", "own").code == 0
     assert run("certify", "own", *CERTIFY[2:]).code == 0
     assert run("verify", "own").code == 0
-    forge(Path("own"), certificate_with("about", "sizes_epsilon", value=spent))
+    forge(Path("own"), certificate_with("about", "records", "sizes_epsilon", value=spent))
     assert run("verify", "own").code == 1
 
 
@@ -142,7 +142,7 @@ def test_private_group_sizes_are_paid_from_the_epsilon_of_the_certificate(run, a
     assert run(*FIT, "--group-sizes", "private", "--certify-fraction", 0, "--out", "private").code == 0
     made = answer("certify", "private", *CERTIFY[2:])["certificate"]
     # A twentieth of an epsilon of one for the sizes, and what is left for the counts.
-    assert made["about"]["sizes_epsilon"] == pytest.approx(0.05)
+    assert made["about"]["records"]["sizes_epsilon"] == pytest.approx(0.05)
     assert made["epsilon_by_group"] == pytest.approx({"f": 0.95, "m": 0.95})
 
 
@@ -192,9 +192,9 @@ def test_a_missing_register_is_warned_of_and_the_certificate_says_so(run):
     Path("model.register").unlink()
     result = run(*CERTIFY)
     assert result.code == 0
-    assert result.err.startswith("warning: no register")
-    assert "no register" in certificate()["about"]["assumed"][0]
-    assert "no register" in certificate()["statement"]
+    assert result.err.startswith("warning: the training records are not noted in ")
+    assert certificate()["about"]["records"]["assumed"] == ["unused_unchecked"]
+    assert "no list of used records was there to check" in certificate()["statement"]
     assert run("verify", "model").code == 0
 
 
@@ -205,7 +205,7 @@ def test_a_damaged_register_is_refused(run, content):
         content = bytearray(register.read_bytes())
         content[-1] ^= 1
     register.write_bytes(content)
-    check_refusal(run, CERTIFY, "register", "model.register", "restore it from a copy")
+    check_refusal(run, CERTIFY, "used records", "model.register", "restore them from a copy")
 
 
 def test_the_register_is_beside_the_folder_and_for_its_owner_only(run):

@@ -98,7 +98,9 @@ def test_private_metrics_follow_from_the_released_counts_alone(run):
 def test_private_metrics_need_a_certificate(run):
     result = run(*FIT, "--private-metrics", "--certify-fraction", 0)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith("fairdp: --private-metrics come from the certificate's counts, but there is none")
+    assert result.err.startswith(
+        "fairdp: --private-metrics come from the certificate's counts, but there is no certificate"
+    )
     assert result.err.count("\n") == 1
 
 
@@ -119,7 +121,7 @@ def test_an_id_tells_people_with_equal_records_apart(run):
     equal[::-1].to_csv("equal.csv", index=False)
     assert decisions(run, "--id", "person") == own[::-1]
     result = run("predict", "model", "equal.csv", "--out", "other.csv", "--id", "name")
-    assert (result.code, result.err) == (2, "fairdp: --id 'name' is not a column of 'equal.csv'.\n")
+    assert (result.code, result.err) == (2, "fairdp: --id='name' is not a column of 'equal.csv'.\n")
     assert not Path("other.csv").exists()
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 
 from fairdp import FairDPClassifier
 from fairdp.certify.certificate import NotCertified
-from fairdp.config.certificate import NoCertificate
 from fairdp.data.grouped import GroupedData
 from fairdp.data.splits import split_by_own_coin
 from fairdp.randomness import Generators
@@ -222,18 +221,24 @@ class TestResume:
 
 class TestReasons:
     @pytest.mark.parametrize(
-        ("changes", "groups", "reason"),
+        ("changes", "groups", "code", "explanation"),
         [
-            ({"certify_fraction": 0}, 2, NoCertificate.NO_RECORDS_HELD_OUT),
-            ({}, 1, NoCertificate.ONE_GROUP),
-            ({"epsilon": math.inf}, 2, NoCertificate.EPSILON_INFINITE),
+            ({"certify_fraction": 0}, 2, "no_records_held_out", "no records were held out for it (certify_fraction=0)"),
+            ({}, 1, "one_group", "there is only one group, hence no gap to bound"),
+            (
+                {"epsilon": math.inf},
+                2,
+                "epsilon_infinite",
+                "it is made from noisy counts, and epsilon=inf asks for no noise",
+            ),
         ],
     )
-    def test_no_certificate_says_why_and_holds_nobody_out(self, changes, groups, reason):
+    def test_no_certificate_says_why_and_holds_nobody_out(self, changes, groups, code, explanation):
         data = table()
         data = data if groups == 2 else GroupedData(data.X, data.y, 0 * data.groups, ("all",))
         model = fit(data, **changes)
-        assert model.certificate_ == NotCertified(reason)
+        assert isinstance(model.certificate_, NotCertified)
+        assert (model.certificate_.reason, model.certificate_.explanation) == (code, explanation)
         assert (model.n_train_, model.n_certify_) == (600, 0)
         assert model.privacy_.certify_epsilons == {}
 

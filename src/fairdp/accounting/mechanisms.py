@@ -40,24 +40,33 @@ class PrivacyBudget:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, Real) and self.epsilon > 0):
-            typical = "Typical values: 0.5 to 8; inf trains without noise."
-            raise ParameterError("epsilon", self.epsilon, "must be positive", typical)
+            raise ParameterError(
+                "epsilon", self.epsilon, "must be positive", "Typical values: 0.5 to 8; inf trains without noise."
+            )
         if self.epsilon < _SMALLEST_EPSILON:
-            rule = f"must be at least {_SMALLEST_EPSILON}"
-            raise ParameterError("epsilon", self.epsilon, rule, "With less, only noise would be left.")
+            raise ParameterError(
+                "epsilon", self.epsilon, f"must be at least {_SMALLEST_EPSILON}", "With less, only noise would be left."
+            )
         if _LARGEST_EPSILON < self.epsilon < math.inf:
-            remedy = "More would promise nothing; use inf to train without noise."
-            raise ParameterError("epsilon", self.epsilon, f"must be at most {_LARGEST_EPSILON}", remedy)
+            raise ParameterError(
+                "epsilon",
+                self.epsilon,
+                f"must be at most {_LARGEST_EPSILON}",
+                "More would promise nothing; use inf to train without noise.",
+            )
         _checks.in_unit_interval(delta=self.delta)
         if self.delta < _SMALLEST_DELTA:
-            rule = f"must be at least {_SMALLEST_DELTA}, the accountant's precision"
-            raise ParameterError("delta", self.delta, rule)
+            raise ParameterError("delta", self.delta, f"must be at least {_SMALLEST_DELTA}, the accountant's precision")
 
     def check_for(self, n_samples: float) -> None:
         """Refuse a δ that would allow a record to be published: it must be below 1/n."""
         if self.delta >= 1 / n_samples:
-            rule = f"must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records"
-            raise ParameterError("delta", self.delta, rule, f"Use {0.1 / n_samples:.0e} or less.")
+            raise ParameterError(
+                "delta",
+                self.delta,
+                f"must be below 1/n = {1 / n_samples:.2g} for n = {n_samples:.0f} records",
+                f"Use {0.1 / n_samples:.0e} or less.",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +158,12 @@ def epsilon_spent(mechanism: Mechanism, delta: float, *, accountant: str = "pld"
     if isinstance(mechanism, LaplaceRelease):
         return 1 / mechanism.noise_multiplier + mechanism.counts_epsilon
     if accountant == "pld" and mechanism.noise_multiplier < _SMALLEST_FOR_PLD:
-        remedy = "use `accountant`='rdp' or more noise"
-        raise ParameterError("noise_multiplier", mechanism.noise_multiplier, "is too small for PLD", remedy)
+        raise ParameterError(
+            "noise_multiplier",
+            mechanism.noise_multiplier,
+            "is too small for PLD",
+            "use `accountant`='rdp' or more noise",
+        )
     sampled = (mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps)
     return _sampled_gaussian_epsilon(*sampled, delta, accountant) + mechanism.counts_epsilon
 

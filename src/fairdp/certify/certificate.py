@@ -143,8 +143,12 @@ class Certificate:
 
     def _shift_bound(self) -> ShiftBound:
         if self.registration.require_tau is not None:
-            rule = "leaves a sequence of tests no level for bounds under a shift"
-            raise ParameterError("require_tau", self.registration.require_tau, rule, "certify without it")
+            raise ParameterError(
+                "require_tau",
+                self.registration.require_tau,
+                "leaves a sequence of tests no level for bounds under a shift",
+                "certify without it",
+            )
         epsilons = self._epsilons_of_a_look()
         return bound_under_shift(
             np.array(self.counts),

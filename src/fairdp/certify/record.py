@@ -112,6 +112,6 @@ def certificate_record(certificate: Certificate | NotCertified) -> dict[str, obj
 
 
 def read_record(plain: object) -> CertificateRecord | NoCertificateRecord:
-    """A record from the plain values of a file; a TypeError says what is wrong with them."""
+    """A record from the plain values of a file; a `RecordError` says what is wrong with them."""
     certified = isinstance(plain, dict) and plain.get("certified") is True
     return from_plain(CertificateRecord, plain) if certified else from_plain(NoCertificateRecord, plain)

@@ -167,8 +167,9 @@ def _check_serves(method: str, source: Source) -> None:
     """Refuse, before anything is read, images for a method that takes tables only."""
     card = DATASETS.get(source.dataset or "")
     if card is not None and card.images and METHODS[method].closed_form:
-        rule = f"takes tables only, and {source.dataset} has images"
-        raise ParameterError("method", method, rule, "use `method`='dpsgd'")
+        raise ParameterError(
+            "method", method, f"takes tables only, and {source.dataset} has images", "use `method`='dpsgd'"
+        )
 
 
 def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tuple[FairDPClassifier, UsedRecords]:

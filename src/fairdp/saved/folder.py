@@ -90,7 +90,7 @@ def read_model(folder: Path) -> SavedModel:
     except SavedModelError:
         raise
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        raise SavedModelError(f"saved model {str(folder)!r} is damaged: {error}.") from None
+        raise SavedModelError(f"saved model {str(folder)!r} is damaged: a record cannot be read ({error}).") from None
 
 
 def sha256(content: bytes) -> str:
