@@ -2,13 +2,13 @@
 
 import pytest
 
-from fairdp.saved.verify import folder as verification
+from fairdp.saved.verify import certificate
 from forgeries import TIED, remembered_bound, saved, sum_up, tie
 
 
 @pytest.fixture(autouse=True)
 def bounds_are_computed_once(monkeypatch):
-    monkeypatch.setattr(verification.certificate, "gap_bound", remembered_bound)
+    monkeypatch.setattr(certificate, "gap_bound", remembered_bound)
 
 
 @pytest.fixture
