@@ -62,7 +62,7 @@ def test_a_step_beyond_the_plan_is_refused():
 
 
 def test_what_is_spent_grows_to_what_was_planned():
-    private = make_private_fair(network(), people(), **SETTINGS)
+    private = make_private_fair(network(), people(), **{**SETTINGS, "n_steps": 6})
     assert private.epsilon_spent == 0
     spent = []
     for _ in range(private.n_steps):

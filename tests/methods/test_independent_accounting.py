@@ -1,6 +1,7 @@
 """The recorded mechanism of every private method, accounted again by code that shares nothing with ours."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ def plan_of(name: str, dataset: str, epsilon: float):
     return make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=histogram), histogram
 
 
+@cache
 def opacus_epsilon(sigma: float, rate: float, n_steps: int, accountant) -> float:
     account = accountant()
     account.history = [(sigma, rate, n_steps)]
@@ -42,6 +44,7 @@ def opacus_epsilon(sigma: float, rate: float, n_steps: int, accountant) -> float
 @pytest.mark.parametrize("name", PRIVATE)
 @pytest.mark.filterwarnings("ignore")
 def test_another_accountant_stays_within_the_target(name, dataset, epsilon):
+    """Most methods come to the same few mechanisms, which the other accountant is asked about once each."""
     plan, histogram = plan_of(name, dataset, epsilon)
     spent = []
     for group, mechanism in enumerate(plan.mechanisms):
@@ -55,7 +58,8 @@ def test_another_accountant_stays_within_the_target(name, dataset, epsilon):
         if plan.recipe.noise_allocation == "per_group":
             # Parallel composition over the groups: each sum has its own noise, a part of what is added to the average.
             inverse = mechanism.noise_multiplier**-2
-        sigma = inverse**-0.5
+        # Methods that add the same noise differ here by rounding only.
+        sigma = float(f"{inverse**-0.5:.9g}")
         spent.append(opacus_epsilon(sigma, mechanism.sample_rate, plan.n_steps, PRVAccountant) + histogram)
     assert max(spent) <= epsilon * (1 + NUMERICAL)
     assert max(spent) >= epsilon * (1 - UNSPENT)
