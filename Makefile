@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo docs picture results test test-slow check setup clean
+.PHONY: demo docs picture results test test-more check setup clean
 
 demo: $(VENV)/.base
 	@mkdir -p demo
@@ -36,14 +36,21 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
-# Exactly what CI runs: format, lint, types, tests and doctests.
+# Two processes with one thread each: more threads than cores wait for each other, and take twice the time.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What every change must pass: format, lint, types, doctests and every test of a guarantee.
 check: setup
 	$(BIN)/ruff format --check $(SRC)
 	$(BIN)/ruff check $(SRC)
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not more"
 
 test: check
+
+# What takes longer, and nothing of the above: studies, sweeps, tutorials, ONNX, the site, long runs, the built wheel.
+test-more: setup
+	$(PYTEST) -m more
 
 # The picture in the README: what `make demo` prints, as an SVG.
 picture: setup
@@ -60,9 +67,6 @@ PAPER := datasets mc-error tradeoffs gains t-tests certificate-tightness impact-
          noise-allocation schedule
 results: setup
 	for study in $(PAPER); do $(BIN)/fairdp reproduce $$study || exit 1; done
-
-test-slow: setup
-	$(BIN)/python -m pytest -m slow
 
 clean:
 	rm -rf $(VENV) demo dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -208,12 +208,12 @@ class TestRealData:
     def test_credit_at_epsilon_one(self):
         assert private_dataset_auc("credit") >= 0.74
 
-    @pytest.mark.slow
+    @pytest.mark.more
     @pytest.mark.needs_data("utkface")
     def test_faces_at_epsilon_one(self):
         assert private_dataset_auc("utkface") >= 0.74
 
-    @pytest.mark.slow
+    @pytest.mark.more
     @pytest.mark.needs_data("adult")
     def test_average_noise_learns_no_less_than_noise_per_group(self):
         """Less noise at the same epsilon: over five seeds the mean AUC must not fall behind by more than 0.01."""

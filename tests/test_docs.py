@@ -34,6 +34,13 @@ def test_python_in_the_readme_runs(
     assert (tmp_path / "model" / "SHA256SUMS").is_file()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_every_page_is_python(page: Path) -> None:
+    """That it runs is tested of the README here, and of the tutorials by the tests that take longer."""
+    for block in blocks(page, "python"):
+        compile(block, page.name, "exec")
+
+
 def test_no_realised_model_of_the_counter_example_is_called_fair(capsys: pytest.CaptureFixture) -> None:
     (block,) = blocks(ROOT / "docs" / "certificate.md", "python")
     exec(compile(block, "certificate.md", "exec"), {})

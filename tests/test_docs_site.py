@@ -73,6 +73,7 @@ def known_methods() -> Iterator[None]:
         del METHODS[name]
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("known_methods")
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_page_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +92,7 @@ def test_page_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatc
             assert not_printed(block, output) == [], output
 
 
+@pytest.mark.more
 def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html"]
     built = subprocess.run(

@@ -201,7 +201,7 @@ def test_that_check_notices_gradients_clipped_to_the_bound_itself(monkeypatch):
     assert max(largest_move(60_000, value, 0.1) for value in (0.0, 0.37, 5.0)) > 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_very_long_sums_stay_below_the_bound():
     """Three million records, the largest batch that docs/privacy.md speaks of."""
     assert max(largest_move(3_000_000, value, 1.0) for value in (0.37, 5.0, 100.0)) <= 1.0

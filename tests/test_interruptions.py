@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from fairdp.run.checkpoint import read_checkpoint
 
 N_STEPS = 2500
@@ -53,6 +55,7 @@ def finish(process: subprocess.Popen) -> None:
     assert out
 
 
+@pytest.mark.more
 def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
     checkpoint = tmp_path / "run.ckpt"
     whole = start("--seed", 1, "--out", tmp_path / "whole")

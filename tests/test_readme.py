@@ -39,6 +39,19 @@ def test_the_readme_shows_commands():
     assert sum(len(commands(block)) for block in BLOCKS) >= 15
 
 
+@pytest.mark.parametrize("line", [line for block in BLOCKS for line in commands(block)], ids=" ".join)
+def test_every_command_of_the_readme_is_understood(line, tmp_path, monkeypatch):
+    """Its options and their values, without running it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("loans.csv", "new.csv", "labelled.csv", "fresh.csv"):
+        (tmp_path / name).touch()
+    name, *words = line[1 : line.index(">")] if ">" in line else line[1:]
+    command = cli.fairdp.commands[name]
+    with command.make_context(name, words) as context:
+        assert context.params
+
+
+@pytest.mark.more
 @pytest.mark.needs_data("adult")
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[1])
 def test_commands_of_the_readme_run(block, tmp_path, monkeypatch, capsys):

@@ -107,7 +107,7 @@ def test_the_certificate_gives_each_trial_its_share_of_the_failure_probability()
     assert "the one that was kept" in model.certificate_statement()
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_winner_is_certified_wrongly_no_more_often_than_promised(monkeypatch):
     """Ten coin-flipping trials on records without any gap, the smallest estimate kept: 60 runs notice a rate of .25."""
     population, wrong, n_runs = synthetic_population(bias=1.0), 0, 60

@@ -22,7 +22,7 @@ main()
 """
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.more,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the memory of a process from /proc"),
 ]
 

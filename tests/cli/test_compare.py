@@ -35,6 +35,7 @@ def compare(run, tmp_path):
     return call
 
 
+@pytest.mark.more
 def test_files_rows_and_provenance(compare, tmp_path):
     report = compare("--methods", "clean,dpsgd,fairdp", "--epsilons", ".5,2")
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"runs"}
@@ -107,6 +108,7 @@ def test_a_control_has_the_seed_and_the_budget_of_its_run():
     assert [row["mean"]["accuracy"] for row in rows] == pytest.approx([(0.1 + 0.4) / 2, (0.9 + 1.6) / 2])
 
 
+@pytest.mark.more
 def test_a_finished_comparison_is_free_and_a_larger_one_trains_what_is_new(compare, monkeypatch):
     first = compare("--methods", "dpsgd")
     trained = []
@@ -118,23 +120,27 @@ def test_a_finished_comparison_is_free_and_a_larger_one_trains_what_is_new(compa
     assert {fit.method for fit in trained} == {"fairdp"}
 
 
+@pytest.mark.more
 def test_a_grid_is_a_row_for_each_value_and_targets_go_where_they_are_taken(compare):
     report = compare("--methods", "dpsgd,fairdp_parity", "--grid", "max_gap=.02,.2")
     rows = [(row["method"], row.get("variant")) for row in report["rows"]]
     assert rows == [("dpsgd", None), ("fairdp_parity", "max_gap=0.02"), ("fairdp_parity", "max_gap=0.2")]
 
 
+@pytest.mark.more
 def test_values_of_a_grid_are_numbers_lists_and_words(compare):
     grid = ("learning_rate=1e-2", "hidden=[8],[4,4]", "activation=tanh", "normalize_embedding=true", "clip_norm=None")
     report = compare("--methods", "dpsgd", *(part for own in grid for part in ("--grid", own)))
     assert [row["variant"] for row in report["rows"]] == ["hidden=(8,)", "hidden=(4, 4)"]
 
 
+@pytest.mark.more
 def test_values_given_twice_for_one_parameter_are_all_trained(compare):
     report = compare("--methods", "fairdp", "--grid", "weight_bound=.5", "--grid", "weight_bound=1")
     assert [row["variant"] for row in report["rows"]] == ["weight_bound=0.5", "weight_bound=1"]
 
 
+@pytest.mark.more
 def test_a_parameter_of_another_method_is_not_trained_twice(compare):
     report = compare("--methods", "dpsgd,fairdp", "--grid", "weight_bound=.5,1")
     assert [(row["method"], row.get("variant")) for row in report["rows"]] == [
@@ -145,6 +151,7 @@ def test_a_parameter_of_another_method_is_not_trained_twice(compare):
     assert len(report["controls"]) == 2
 
 
+@pytest.mark.more
 def test_a_collapsed_model_carries_a_warning(compare):
     report = compare("--methods", "fairdp", "--grid", "weight_bound=.01")
     assert any("fairdp at ε = 1" in text for text in report["warnings"])
@@ -202,6 +209,7 @@ def started(out, *more) -> subprocess.Popen:
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_comparison_that_was_ended_continues_without_loss(tmp_path, ending):
     runs, process = tmp_path / "out" / "runs", started(tmp_path / "out")

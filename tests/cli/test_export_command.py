@@ -30,6 +30,7 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("workplace")
 class TestCommand:
+    @pytest.mark.more
     def test_from_a_table_to_decisions_in_another_runtime(self, run, answer):
         assert run(*FIT, *SHORT).code == 0
         answered = answer("export", "model", "--out", "model.onnx")
@@ -55,6 +56,7 @@ class TestCommand:
         sure = ours["score"].abs() > ROUNDING
         assert (np.array(["no", "yes"])[theirs["decision"]] == ours["decision"])[sure].all()
 
+    @pytest.mark.more
     def test_the_page_on_deployment_runs(self, run):
         assert run(*FIT, *SHORT).code == 0
         assert run("export", "model/", "--out", "model.onnx").code == 0
@@ -66,6 +68,7 @@ class TestCommand:
         assert names["decision"].shape == (50,)
         assert all(f"`{key}`" in page for key in names["props"])
 
+    @pytest.mark.more
     def test_the_hash_is_that_of_the_folder_even_if_another_version_wrote_it(self, run):
         fitted(**CERTIFIED).save("model")
         path, sums = Path("model/certificate.json"), Path("model/SHA256SUMS")

@@ -50,7 +50,7 @@ atexit.register(report)
 """
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.more,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the memory of a process from /proc"),
 ]
 

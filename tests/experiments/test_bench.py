@@ -22,6 +22,7 @@ def result():
     return compare(mlp=TABLE, cnn=IMAGES, n_threads=1)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name",
     [
@@ -52,6 +53,7 @@ def test_every_promised_number_is_there_and_positive(result, name):
     assert 0 < value < float("inf")
 
 
+@pytest.mark.more
 def test_ratios_follow_from_the_numbers_beside_them(result):
     times = result["mlp"]["milliseconds"]
     assert result["mlp"]["step_vs_nonprivate"] == times["fairdp"] / times["nonprivate"]
@@ -62,6 +64,7 @@ def test_ratios_follow_from_the_numbers_beside_them(result):
     assert result["peak_memory_vs_nonprivate"] == max(p["fairdp"] / p["nonprivate"] for p in peaks)
 
 
+@pytest.mark.more
 def test_the_result_says_what_was_run_and_is_json(result):
     assert result["threads"] == 1
     assert result["rounds"] == {"mlp": TABLE.n_rounds, "cnn": IMAGES.n_rounds}

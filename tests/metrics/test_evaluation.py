@@ -107,11 +107,16 @@ class TestIntervals:
         with pytest.raises(ValueError, match="method must be 'between_groups', got 'to_overall'"):
             frame.difference_ci("to_overall")
 
+    @pytest.mark.more
     def test_they_cover_a_gap_of_zero_as_often_as_they_say(self):
-        """200 runs notice a true rate of .16 against the .05 that is promised; a bootstrap would miss every time."""
+        """200 runs notice a true rate of .16 against the .05 that is promised; a bootstrap would miss every time.
+
+        The intervals beneath are tested in the same way, and sooner, by `test_intervals.py`.
+        """
         missed = sum(evaluated(seed=seed, gap=0.0).difference_ci()[0]["selection_rate"] > 0 for seed in range(200))
         assert_rate_at_most(missed, 200, 0.05)
 
+    @pytest.mark.more
     def test_that_check_notices_intervals_of_less_confidence(self):
         missed = sum(
             evaluated(seed=seed, gap=0.0, confidence=0.5).difference_ci()[0]["selection_rate"] > 0

@@ -109,7 +109,7 @@ def test_browser_has_nothing_to_say_about_the_page(page_of, compared_pages, tmp_
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     flags += ["--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}"]
     flags += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000", "--dump-dom", page.as_uri()]
-    done = subprocess.run(["chromium", *flags], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["chromium", *flags], capture_output=True, text=True, timeout=300, check=True)
     assert "CONSOLE" not in done.stderr
     shown = parsed(re.sub("<!doctype html>", "", done.stdout, flags=re.IGNORECASE))
     choices = [e for e in shown.everything if e.attributes.get("class") == "choices"]

@@ -33,7 +33,7 @@ def drawn():
     return lambda n: [replace(first, counts=drawn_counts(rng).tolist()) for _ in range(n)]
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_intervals_miss_a_rate_no_more_often_than_stated(drawn):
     """Three hundred draws notice a true miss rate of about 0.14 against 0.05."""
     missed = [

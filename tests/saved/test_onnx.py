@@ -82,6 +82,7 @@ class TestScores:
         assert outputs_of(onnx_bytes(model), people()[0][:3])["decision"].tolist() == [1, 1, 1]
         assert model.predict(people()[0][:3]).tolist() == [1, 1, 1]
 
+    @pytest.mark.more
     @pytest.mark.needs_data("adult")
     @pytest.mark.parametrize("method", ["fairdp_parity", "fairdp", "dpsgd", "fairsmooth"])
     def test_of_all_test_records_of_adult(self, method):
@@ -91,6 +92,7 @@ class TestScores:
         assert data.test.n_samples == 16_281
         assert_decides_as(model, onnx_bytes(model), data.test.X)
 
+    @pytest.mark.more
     @pytest.mark.parametrize(
         "parameters",
         [
@@ -106,6 +108,7 @@ class TestScores:
         model = fitted(**parameters)
         assert_decides_as(model, onnx_bytes(model), people()[0])
 
+    @pytest.mark.more
     @pytest.mark.parametrize("method", ["fairdp", "fairsmooth"])
     def test_of_images(self, method):
         rng = np.random.default_rng(0)
@@ -116,6 +119,7 @@ class TestScores:
         assert_decides_as(model, content, images)
         assert session_of(content).get_inputs()[0].shape == ["n", 1, 8, 8]
 
+    @pytest.mark.more
     def test_smoothed_scores_far_from_zero_stay_finite(self):
         """Chances below the smallest double, which only their logs can tell from zero."""
         model = fitted(method="fairsmooth", n_draws=5)
@@ -127,6 +131,7 @@ class TestScores:
         np.testing.assert_allclose(outputs_of(onnx_bytes(model), X)["score"], scores, rtol=0, atol=1e-6 * largest)
 
 
+@pytest.mark.more
 class TestOwnModules:
     @pytest.mark.parametrize("method", ["fairdp", "fairsmooth"])
     def test_they_score_as_in_the_model(self, method):
@@ -176,6 +181,7 @@ class TestMetadata:
             assert props[key] == hashlib.sha256((tmp_path / "model" / name).read_bytes()).hexdigest()
             assert f"{props[key]}  {name}\n" in (tmp_path / "model" / "SHA256SUMS").read_text()
 
+    @pytest.mark.more
     def test_a_loaded_model_gives_the_same_file(self, tmp_path):
         model, content = plain()
         model.save(tmp_path / "model")
@@ -197,6 +203,7 @@ class TestMetadata:
         assert props["promise"].startswith("The certificate whose hash is certificate_sha256 holds for these decisions")
         assert "within 1e-5 of zero" in props["promise"]
 
+    @pytest.mark.more
     def test_without_a_certificate_no_bound_is_claimed_and_names_are_kept(self):
         X, y, a = people()
         frame = pd.DataFrame(X, columns=["age", "income", "größe"])
@@ -229,6 +236,7 @@ class TestRefusals:
             write_onnx(fitted(**parameters), tmp_path / "model.onnx")
         assert os.listdir(tmp_path) == []
 
+    @pytest.mark.more
     def test_a_target_that_needed_no_coins_is_none(self):
         """The twin of the diluted model above."""
         model = fitted(target_tau=0.999, **CERTIFIED)

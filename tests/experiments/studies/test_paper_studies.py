@@ -16,6 +16,8 @@ from fairdp.experiments.sweeps.fits import GAPS
 from fairdp.experiments.sweeps.store import Store
 
 PAPER = [study.name for study in STUDIES.values() if study.paper]
+# The first goes the whole way in a second; it stands for the others in `make test`.
+ALL = ["schedule", *PAPER, "members", "noise-allocation"]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def test_the_full_protocol_has_all_methods_budgets_and_seeds():
         assert budgets == ({None} if method in ("clean", "fairsmooth") else {0.5, 1.0, 1.5, 2.0})
 
 
-@pytest.mark.parametrize("name", [*PAPER, "members", "noise-allocation", "schedule"])
+@pytest.mark.parametrize("name", [ALL[0], *(pytest.param(own, marks=pytest.mark.more) for own in ALL[1:])])
 def test_a_quick_run_writes_its_files(name, quick, tmp_path):
     findings = STUDIES[name].findings(quick)
     record = {"study": name, "shows": "", "command": "", "version": "", "seed": 0, "quick": True, **findings.figures}
@@ -57,6 +59,7 @@ def test_a_quick_run_writes_its_files(name, quick, tmp_path):
         assert f"{name}{end}.svg" in (tmp_path / f"{name}.md").read_text()
 
 
+@pytest.mark.more
 def test_the_control_is_in_every_figure_of_trade_offs(quick):
     findings = STUDIES["tradeoffs"].findings(quick)
     assert {row["epsilon"] for row in findings.figures["controls"]} == {1.0, 2.0}
@@ -128,6 +131,7 @@ def test_rows_may_lack_what_others_have():
     assert csv_bytes([{"a": 0.1234567, "b": None}, {"a": 1.0, "c": "x"}]) == b"a,b,c\n0.123457,,\n1,,x\n"
 
 
+@pytest.mark.more
 def test_gains_compare_with_the_same_budget_and_say_both_rates(quick):
     """Against what the runs themselves say."""
     rows = STUDIES["tradeoffs"].findings(quick).figures["rows"]
@@ -144,6 +148,7 @@ def test_gains_compare_with_the_same_budget_and_say_both_rates(quick):
         assert row["positive_rates"][0] == pytest.approx(row["positive_rates"][1])
 
 
+@pytest.mark.more
 def test_runs_whose_gap_is_above_a_certificate_are_counted(quick, monkeypatch):
     from fairdp.experiments.studies import paper_certificate
 

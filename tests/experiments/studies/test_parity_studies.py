@@ -14,6 +14,7 @@ def quick() -> Run:
     return Run(quick=True, seed=3, workers=1, say=lambda line: None)
 
 
+@pytest.mark.more
 def test_the_reduction_trades_accuracy_for_the_gap():
     found = [
         reduce(
@@ -46,7 +47,10 @@ def test_pooled_noise_is_the_smallest_and_equal_groups_make_no_difference():
     assert equal["balanced, one draw"] == pytest.approx(equal["pooled"], rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["parity", "parity-faces", "parity-certified", "noise"])
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(name, marks=pytest.mark.more) for name in ("parity", "parity-faces")), "parity-certified", "noise"],
+)
 def test_a_quick_run_has_rows_with_a_positive_rate_beside_every_gap(name):
     findings = STUDIES[name].findings(quick())
     assert findings.figures["rows"]

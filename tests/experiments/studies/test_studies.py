@@ -117,6 +117,7 @@ def test_slacks_are_wider_with_more_noise():
     assert all(few[name] < much[name] for name in few)
 
 
+@pytest.mark.more
 def test_the_coverage_study_writes_all_parts(reproduce, monkeypatch):
     monkeypatch.setattr(certificate_coverage, "QUICK", TINY)
     monkeypatch.setattr(certificate_coverage, "adult_population", lambda n_runs: replace(POPULATION, n_runs=n_runs))
@@ -160,6 +161,7 @@ def test_adult_records_play_a_population():
     assert 0 < summary["true_gaps"]["demographic_parity"] < summary["mean_tau"]["demographic_parity"] < 0.2
 
 
+@pytest.mark.more
 def test_results_do_not_depend_on_the_number_of_workers():
     tasks = [replace(TWIN, n_runs=n) for n in (40, 60, 80)]
     alone, shared = (quiet(n).done(clopper_pearson_without_noise, tasks, what="work") for n in (1, 2))

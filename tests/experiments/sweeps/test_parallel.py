@@ -43,12 +43,13 @@ def test_generators_do_not_depend_on_the_workers():
     assert work(0, 1) == work(0, 2) != work(1, 1)
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_what_a_task_refuses_reaches_the_caller(number):
     with pytest.raises(ValueError, match=r"no [01]"):
         list(spread(refused, range(2), Workers(number=number)))
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("default")
 def test_a_cluster_does_the_same_work():
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
@@ -58,6 +59,7 @@ def test_a_cluster_does_the_same_work():
     assert os.getpid() not in {own[2] for own in found.values()}
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("default")
 def test_a_scheduler_that_does_not_answer_is_named():
     with pytest.raises(ValueError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
