@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo docs picture results test test-more check setup clean
+.PHONY: demo docs pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
 	@mkdir -p demo
@@ -60,6 +60,10 @@ picture: setup
 docs: setup
 	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs docs/_build
 	@echo "Open docs/_build/index.html"
+
+# The pages and pictures of docs/ that are made from the source.
+pages: setup
+	for page in cli_reference parameter_reference error_messages architecture; do $(BIN)/python docs/$$page.py || exit 1; done
 
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
 # continues. Tables take about half an hour on two cores, faces about two hours.

@@ -16,7 +16,7 @@ ABOUT = {
     "_checks": "errors and one-line checks",
     "_files": "files written whole or not at all",
     "_format": "numbers and small tables for people",
-    "randomness": "keys, exact discrete noise, the generators of a run",
+    "randomness": "keys, exact discrete noise, generators",
     "config": "what a user may choose, declared once",
     "data": "tables and named data sets → GroupedData",
     "metrics": "rates, gaps, intervals, MetricFrame, scorers",
@@ -38,7 +38,7 @@ ABOUT = {
 ROW, BOX, LEFT, WIDTH = 40, 28, 24, 430
 
 
-def picture() -> str:
+def page() -> str:
     """The whole picture."""
     names = [name for layer in LAYERS for name in layer.split()]
     middle = {name: 30 + ROW * place + BOX / 2 for place, name in enumerate(names)}
@@ -74,4 +74,4 @@ def _arrows(graph: Graph, middle: dict[str, float]) -> list[str]:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(picture())
+    PICTURE.write_text(page())

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
     from fairdp.accounting.mechanisms import PrivacyBudget
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.classifier import FairDPClassifier
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "METHODS",
+    "DataError",
     "Evaluation",
     "FairDPClassifier",
     "GroupedData",
+    "InputError",
+    "ParameterError",
     "PrivacyBudget",
     "PrivacySpent",
+    "SavedModelError",
     "__version__",
     "accuracy_within_gap",
     "gap_scorer",
@@ -36,12 +41,16 @@ __all__ = [
 
 # Names are looked up on first use: `fairdp --help` must not wait for torch.
 _HOMES = {
+    "DataError": "fairdp._checks",
     "Evaluation": "fairdp.metrics.evaluation",
     "FairDPClassifier": "fairdp.classifier",
     "GroupedData": "fairdp.data.grouped",
+    "InputError": "fairdp._checks",
     "METHODS": "fairdp.methods",
+    "ParameterError": "fairdp._checks",
     "PrivacyBudget": "fairdp.accounting.mechanisms",
     "PrivacySpent": "fairdp.accounting.spent",
+    "SavedModelError": "fairdp._checks",
     "accuracy_within_gap": "fairdp.metrics.scoring",
     "gap_scorer": "fairdp.metrics.scoring",
     "load_dataset": "fairdp.data.catalog",
