@@ -4,8 +4,14 @@ import os
 from functools import lru_cache
 
 import pytest
+from hypothesis import settings
 
 from fairdp.data import sources
+
+# The same examples in every run; HYPOTHESIS_PROFILE=fresh looks for others.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("fresh")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @lru_cache

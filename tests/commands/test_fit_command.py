@@ -134,7 +134,7 @@ def test_the_register_of_a_model_is_beside_it_and_for_its_owner(source, tmp_path
 def test_what_can_be_refused_is_refused_before_training(source, tmp_path, monkeypatch):
     from fairdp.run import fit
 
-    monkeypatch.setattr(fit, "run", pytest.fail)
+    monkeypatch.setattr(fit, "train_model", pytest.fail)
     (tmp_path / "file").write_text("text")
     for out in (tmp_path, tmp_path / "file", tmp_path / "file" / "model"):
         with pytest.raises(ValueError, match="output folder"):

@@ -103,9 +103,9 @@ def test_that_check_notices_another_order_and_another_split(source, tmp_path, mo
 def test_every_row_is_used_once(source, tmp_path, monkeypatch):
     in_small_parts(monkeypatch, 7)
     report = run_fit(FitTask(source=source, parameters=SETTINGS, checkpoint=None, resume=False, out=tmp_path / "model"))
-    assert report["n_train"] + report["n_certify"] + report["n_test"] == 200
+    assert report.n_train + report.n_certify + report.n_test == 200
     used = read_used_records(tmp_path / "model.register").uses
-    assert [len(each) for each in used.values()] == [report["n_train"], report["n_certify"]]
+    assert [len(each) for each in used.values()] == [report.n_train, report.n_certify]
 
 
 def test_records_that_others_hold_stay_as_they_are(source):
