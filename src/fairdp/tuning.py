@@ -19,7 +19,7 @@ from fairdp.methods import METHODS
 from fairdp.metrics.scoring import within_gap
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.hold_out import hold_out
-from fairdp.run.plan import account
+from fairdp.run.plan import plan_of_parts
 from fairdp.run.prepared import Trial, check_certifiable
 from fairdp.run.settings import RunSettings
 
@@ -136,7 +136,7 @@ def _planned(
         spends = []
         for own in candidates:
             settings = _settings(estimator, own, epsilon)
-            privacy = account(settings, parts, data.X.shape[1:], seeded=seeded).privacy
+            privacy = plan_of_parts(settings, parts, data.X.shape[1:], seeded=seeded).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
         return Selection(expected_trials=expected, by_group=merged(spends))

@@ -1,4 +1,4 @@
-"""A method as numbers, and the noise and privacy events that follow from them."""
+"""The noise that a recipe needs, and everything that is public about a run before it starts."""
 
 import math
 from dataclasses import dataclass

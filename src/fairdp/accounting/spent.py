@@ -19,7 +19,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
-    """The privacy record of a model.
+    """The privacy record of a model, made by `fairdp.accounting.account.privacy_spent`.
 
     ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
     infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,

@@ -15,7 +15,7 @@ from fairdp.certify.gaussian import dilution_for
 from fairdp.certify.origin import Origin
 from fairdp.certify.release import Counts, arms_of, per_group, small
 from fairdp.certify.shift import ShiftBound, bound_under_shift
-from fairdp.config.certificate import METRICS, RATES, NoCertificate
+from fairdp.config.certificate import CERTIFIABLE, METRICS, NoCertificate
 from fairdp.config.preregistration import Preregistration
 
 
@@ -246,7 +246,7 @@ def certify(
 
 
 def _gap(metric: str, bounds: dict[str, GapBound], names: tuple[str, ...]) -> CertifiedGap:
-    worst = max((bounds[kind] for kind in RATES[metric]), key=lambda bound: bound.tau)
+    worst = max((bounds[kind] for kind in CERTIFIABLE[metric].rates), key=lambda bound: bound.tau)
     ratio = worst.ratio if metric == "demographic_parity" else None
     return CertifiedGap(tau=worst.tau, pair=(names[worst.pair[0]], names[worst.pair[1]]), ratio=ratio)
 

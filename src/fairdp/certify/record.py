@@ -61,8 +61,8 @@ class CertificateRecord:
     @property
     def gaps(self) -> dict[str, CertifiedGap]:
         """What is claimed of each metric."""
-        found = dict(zip(METRICS, (self.demographic_parity, self.equal_opportunity, self.equalized_odds), strict=True))
-        return {name: gap for name, gap in found.items() if gap is not None}
+        found: dict[str, CertifiedGap | None] = {metric: getattr(self, metric) for metric in METRICS}
+        return {metric: gap for metric, gap in found.items() if gap is not None}
 
     def certificate(self) -> Certificate:
         """The certificate; its bounds are taken as they stand."""

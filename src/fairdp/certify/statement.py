@@ -5,18 +5,12 @@ from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.claims import CertifiedGap
 from fairdp.certify.estimates import estimated_metrics, undiluted_accuracy
 from fairdp.certify.origin import EQUAL_ALLOWED, NOT_CHOSEN_BY_TEST, UNUSED, UNUSED_UNCHECKED, FreshRecords
+from fairdp.config.certificate import CERTIFIABLE
 from fairdp.metrics.rates import collapse_warning
 
-NAMES = {
-    "demographic_parity": "demographic parity gap",
-    "equal_opportunity": "equal opportunity gap",
-    "equalized_odds": "equalized odds gap",
-}
-
+NAMES = {metric: about.name for metric, about in CERTIFIABLE.items()}
 DEFINITIONS = {
-    "demographic_parity": "largest difference of two groups' rates of positive decisions",
-    "equal_opportunity": "the same among records with a positive label",
-    "equalized_odds": "the larger of the two, among records with a positive and with a negative label",
+    **{metric: about.definition for metric, about in CERTIFIABLE.items()},
     "ratio": "smallest over largest of the groups' rates of positive decisions",
 }
 

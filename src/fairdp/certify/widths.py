@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from fairdp import _checks
 from fairdp.certify.noise import noise_variance
 from fairdp.certify.release import per_group
-from fairdp.config.certificate import METRICS, RATES
+from fairdp.config.certificate import CERTIFIABLE, METRICS
 from fairdp.config.preregistration import Preregistration
 
 # How much wider the exact bound is than its normal approximation, measured where the noise is small.
@@ -92,7 +92,7 @@ def expected_widths(
         # At equal rates the worse of two directions counts: that in which the smallest group's skewness hurts.
         skew = float(ndtri(level)) ** 2 * abs(1 - 2 * positive_rate) / (2 * min(sizes))
         slacks[kind] = min(1.0, slack + skew)
-    return {metric: max(slacks[kind] for kind in RATES[metric]) for metric in registered.metrics}
+    return {metric: max(slacks[kind] for kind in CERTIFIABLE[metric].rates) for metric in registered.metrics}
 
 
 def fraction_for_width(

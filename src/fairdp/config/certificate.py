@@ -1,16 +1,39 @@
 """The gaps that a certificate bounds, and how their bounds share the failure probability."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
-# The rates whose gaps a metric needs; equalized odds is the larger of two gaps.
-RATES = {
-    "demographic_parity": ("positive",),
-    "equal_opportunity": ("true_positive",),
-    "equalized_odds": ("true_positive", "false_positive"),
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A gap that can be certified: the rates it is about, its name, and its definition."""
+
+    rates: tuple[str, ...]
+    name: str
+    definition: str
+
+
+# In the order in which a sequence of tests goes through them; equalized odds is the larger of two gaps. One metric more
+# needs a field of `CertificateRecord`, a line in what `verify` writes down a second time, and a higher SCHEMA_VERSION.
+CERTIFIABLE = {
+    "demographic_parity": Metric(
+        rates=("positive",),
+        name="demographic parity gap",
+        definition="largest difference of two groups' rates of positive decisions",
+    ),
+    "equal_opportunity": Metric(
+        rates=("true_positive",),
+        name="equal opportunity gap",
+        definition="the same among records with a positive label",
+    ),
+    "equalized_odds": Metric(
+        rates=("true_positive", "false_positive"),
+        name="equalized odds gap",
+        definition="the larger of the two, among records with a positive and with a negative label",
+    ),
 }
+METRICS = tuple(CERTIFIABLE)
 
 # Shares of the failure probability for positive, true-positive and false-positive rates: cells of positives are the
 # smallest and need most (fixed in advance; equal shares would be valid too).
@@ -53,4 +76,4 @@ def levels_of(metrics: Sequence[str], failure_probability: float) -> dict[str, f
 
 def kinds_of(metrics: Sequence[str]) -> list[str]:
     """Kinds of rate that the metrics need."""
-    return [kind for kind in _SHARES if any(kind in RATES[metric] for metric in metrics)]
+    return [kind for kind in _SHARES if any(kind in CERTIFIABLE[metric].rates for metric in metrics)]

@@ -17,6 +17,7 @@ class Defaults:
     """
 
     sample_rate: float
+    # How often a record is seen on average; a run has FEWEST_STEPS steps at least.
     n_epochs: int
     clip_norm: float
     learning_rates: tuple[float, ...]
@@ -29,7 +30,8 @@ class Defaults:
     steps_per_look: int = 4
 
 
-# `verify` plans a run again from these: raise SCHEMA_VERSION with any change.
+# `verify` plans a run again from these, and from the numbers below: with any change raise SCHEMA_VERSION in
+# saved/folder.py (tests/saved/test_schema_version.py says so).
 # The paper gives the learning rates (.007, .005) and the network kinds, but no rate, length or clip norm.
 DEFAULTS: dict[str, Defaults] = {
     "mlp": Defaults(sample_rate=0.01, n_epochs=20, clip_norm=1.0, learning_rates=(0.007, 0.005), activation="relu"),

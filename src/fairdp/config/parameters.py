@@ -15,6 +15,8 @@ GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert
 DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
 
 MODELS = ("logistic", "mlp", "cnn")
+# What a fairness target may be about: every method that takes one knows each of them.
+PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
 DEFAULT_MAX_GAP = 0.03
 
 
@@ -98,7 +100,7 @@ class Parameters:
         TARGET,
         "Rates that should agree between the groups; for methods with a target: `fairdp_parity`, `raco_dp`, "
         "`dp_postprocess`.",
-        choices=METRICS,
+        choices=PARITIES,
     )
     max_gap: float | None = parameter(
         None,

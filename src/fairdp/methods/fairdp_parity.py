@@ -81,7 +81,8 @@ class ParityControl(Companion):
         """Cells whose rates should agree with each other; those of negative labels come first."""
         n_groups = len(self.group_sizes)
         first, second = slice(0, n_groups), slice(n_groups, 2 * n_groups)
-        return {"demographic_parity": (first,), "equal_opportunity": (second,)}.get(self.parity, (first, second))
+        peers = {"demographic_parity": (first,), "equal_opportunity": (second,), "equalized_odds": (first, second)}
+        return peers[self.parity]
 
     def _cells(self, seen: Seen) -> "Tensor":
         return seen.groups + len(self.group_sizes) * seen.labels.long() if self._by_label else seen.groups

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from fairdp.config.certificate import RATES
+from fairdp.config.certificate import CERTIFIABLE
 from fairdp.config.parameters import check_parameters
 
 # Public, so it costs no privacy: every cell is taken to hold at least this many records.
@@ -63,7 +63,7 @@ def fair_flips(
     check_parameters(parity=parity, max_gap=max_gap, min_ratio=min_ratio, positive_rate=positive_rate)
     counts = _checked(noisy_counts)
     flip_costs = counts[:, 0] - counts[:, 1] + [_FLIP_COST, -_FLIP_COST]
-    above = _rates_above_lowest(counts, RATES[parity])
+    above = _rates_above_lowest(counts, CERTIFIABLE[parity].rates)
     n_rows, n_variables = above.shape
     n_lowest = n_variables - flip_costs.size
     # r times a rate is not above the lowest one.

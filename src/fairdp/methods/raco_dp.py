@@ -97,6 +97,7 @@ def raco_dp(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
     The user states the allowed gap. Multipliers and gradient see the histogram of the same sample, so both are
     accounted as one Gaussian query, where the published code adds up two separately sampled ones. The record's pull
     follows public numbers only, so clipping bounds it. Not in the FairDP paper; the state of the art that came after.
+    Its sample rate, epochs and optimiser are in `fairdp.config.defaults`.
     """
     constraints = RateConstraints(
         parity=config.parity,
@@ -116,11 +117,11 @@ def _n_cells_of(parity: str, n_groups: int) -> int:
 
 def _cells_of(parity: str, seen: Seen, n_groups: int) -> Tensor:
     """Cell of each record; records that no rate is about are in a cell after the last."""
-    if parity == "demographic_parity":
-        return seen.groups
-    if parity == "equal_opportunity":
-        return torch.where(seen.labels == 1, seen.groups, n_groups)
-    return seen.groups + n_groups * seen.labels.long()
+    return {
+        "demographic_parity": lambda: seen.groups,
+        "equal_opportunity": lambda: torch.where(seen.labels == 1, seen.groups, n_groups),
+        "equalized_odds": lambda: seen.groups + n_groups * seen.labels.long(),
+    }[parity]()
 
 
 def _peers(parity: str, n_groups: int) -> Tensor:

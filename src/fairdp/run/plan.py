@@ -79,7 +79,7 @@ def plan_run(
     return PlannedRun(config=config, plan=plan, privacy=privacy)
 
 
-def account(
+def plan_of_parts(
     settings: "RunSettings",
     parts: "Parts",
     shape: tuple[int, ...],

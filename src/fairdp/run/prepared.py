@@ -17,7 +17,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import Checkpoint, Progress, resumed_checkpoint
 from fairdp.run.hold_out import Parts, hold_out
-from fairdp.run.plan import account
+from fairdp.run.plan import plan_of_parts
 from fairdp.run.predictor import Predictor
 from fairdp.run.settings import RunSettings
 
@@ -74,7 +74,7 @@ def prepare_run(
     parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)
     progress.observe_parts(parts.train, parts.held_out)
     shape = data.X.shape[1:]
-    planned = account(
+    planned = plan_of_parts(
         settings,
         parts,
         shape,

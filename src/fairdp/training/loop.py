@@ -50,6 +50,10 @@ class Trainer:
         self.sampler = PoissonSampler.of_groups(data.groups, recipe.sample_rates)
         self.records = Records(state.model, data, recipe, max_part=config.max_physical_batch_size)
         self.sums = Sums(state.model, recipe, self.companion)
+        if not isinstance(self.beside, Statistics) and self.companion.clip_factors(self.companion.start()) is not None:
+            raise ValueError(
+                "clip norms may follow released statistics only: the privacy statement tells of no others."
+            )
         self.draws_at_random = draws_at_random(state.model)
         state.memory = state.memory or self.companion.start()
         if recipe.averaging and state.average is None:

@@ -11,7 +11,7 @@ from fairdp.certify.certificate import Certificate, certify
 from fairdp.certify.gaps import gap_bound
 from fairdp.certify.pairs import truth_rejected
 from fairdp.certify.release import arms_of, release_counts, small
-from fairdp.config.certificate import METRICS, RATES, levels_of
+from fairdp.config.certificate import CERTIFIABLE, METRICS, levels_of
 from fairdp.data.synthetic import SyntheticPopulation, synthetic_population
 from fairdp.experiments.studies.simulation import random_below
 from fairdp.metrics.rates import decision_counts, group_rates
@@ -33,7 +33,9 @@ class Truth:
 
     def gaps(self) -> dict[str, float]:
         """True gap of every metric."""
-        return {metric: max(float(np.ptp(self.rates[kind])) for kind in RATES[metric]) for metric in METRICS}
+        return {
+            metric: max(float(np.ptp(self.rates[kind])) for kind in CERTIFIABLE[metric].rates) for metric in METRICS
+        }
 
     def violated(self, certificate: Certificate) -> list[str]:
         """Claims of a certificate that are false."""

@@ -1,0 +1,43 @@
+"""What `verify` makes again from the program changes only with the schema version: old models would seem forged."""
+
+import hashlib
+from dataclasses import fields
+
+from fairdp.accounting import words
+from fairdp.certify import statement
+from fairdp.certify.record import CertificateRecord
+from fairdp.config import certificate, defaults
+from fairdp.saved.folder import SCHEMA_VERSION
+from fairdp.saved.verify import certificate as verified
+
+# The version, and the digest of everything that follows from the program and not from the folder.
+VERSION, DIGEST = 6, "1b8d436031783088"
+
+
+def digest() -> str:
+    """Defaults that runs are planned with, shares of the failure probability, and the words of a certificate."""
+    parts = (
+        *(defaults.DEFAULTS, defaults.METHOD_DEFAULTS, defaults.METHOD_MODELS),
+        *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS),
+        *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON),
+        *(statement.DEFINITIONS, statement.NOT_PROMISED, words.MOST_CLIP_ROOM),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def test_what_is_planned_and_said_again_is_that_of_this_version():
+    remedy = "raise SCHEMA_VERSION in saved/folder.py, and write it and the new digest here"
+    assert (SCHEMA_VERSION, digest()) == (VERSION, DIGEST), remedy
+
+
+def test_that_check_notices_another_default(monkeypatch):
+    before = digest()
+    monkeypatch.setattr(defaults, "FEWEST_STEPS", defaults.FEWEST_STEPS + 1)
+    assert digest() != before
+
+
+def test_every_metric_has_its_place_in_the_record_and_is_written_down_twice():
+    metrics = set(certificate.METRICS)
+    assert not metrics - {field.name for field in fields(CertificateRecord)}
+    rates = {metric: about.rates for metric, about in certificate.CERTIFIABLE.items()}
+    assert (rates, certificate._SHARES) == (verified._RATES, verified._SHARES)
