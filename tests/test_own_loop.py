@@ -246,3 +246,27 @@ def test_a_module_that_remembers_records_is_refused_at_the_end():
 def test_other_data_are_refused_by_name():
     with pytest.raises(ValueError, match=r"data must be GroupedData or a tuple \(X, y, sensitive_features\), got list"):
         make_private_fair(network(), [1, 2], **SETTINGS)
+
+
+def test_a_last_release_that_fails_leaves_the_average_deployed(monkeypatch):
+    private = make_private_fair(network(), people(), **{**SETTINGS, "method": "fairdp_parity", "n_steps": 4})
+    optimizer = torch.optim.SGD(private.parameters(), lr=0.5)
+    for _ in range(3):
+        private.backward()
+        optimizer.step()
+    monkeypatch.setattr(private._trainer.sums, "clipped_gradients", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        private.backward()
+    model = private.finish()
+    assert torch.equal(model.score_model_.params, private._trainer.state.average)
+
+
+def test_an_update_after_the_last_release_does_not_escape_the_bound():
+    private = make_private_fair(network(), people(), **{**SETTINGS, "method": "fairdp", "weight_bound": 0.5})
+    for _ in range(private.n_steps):
+        private.backward()
+    with pytest.raises(PrivacyBudgetExceeded):
+        private.backward()
+    with torch.no_grad():
+        list(private.parameters())[-1].fill_(3.0)
+    assert float(private.finish().score_model_.heads.norm()) <= 0.5 * (1 + 1e-6)

@@ -94,6 +94,17 @@ def _swap_in(staging: Path, folder: Path) -> None:
             raise
 
 
+def parsed_json(content: bytes) -> Any:
+    """What JSON says, if it says everything once: of a name that stands twice, readers see different values."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise RecordError("a name stands twice in one object")
+        return dict(pairs)
+
+    return json.loads(content, object_pairs_hook=once)
+
+
 def json_bytes(value: object) -> bytes:
     """Readable JSON; numbers that JSON does not know (infinity, NaN) become null."""
     return (json.dumps(_known(to_plain(value)), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
@@ -165,7 +176,8 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return math.inf if value is None else float(value)
     if kind in (Any, object) or type(value) is kind:
         return value
-    raise RecordError(f"{name} is {value!r}")
+    # Not the value itself: it may be a key.
+    raise RecordError(f"{name} is of another type or kind")
 
 
 def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:

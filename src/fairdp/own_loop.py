@@ -25,6 +25,7 @@ from fairdp.run.prepared import PreparedRun, prepare_run
 from fairdp.run.settings import RunSettings
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.update import project_to_ball
 
 Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
 
@@ -101,8 +102,9 @@ class PrivateLoop:
         self._check_open()
         self._check_parameters()
         self._settle()
+        # Before the release: one that fails half way is a step all the same.
+        self._pending = self._trainer.state.step < self.n_steps
         noisy = self._trainer.release()
-        self._pending = True
         for (_, own), place in zip(self._named(), self._places(), strict=True):
             own.grad = noisy[place].view_as(own).clone()
 
@@ -125,9 +127,9 @@ class PrivateLoop:
         self._check_open()
         self._check_parameters()
         self._settle()
-        state = self._trainer.state
-        if state.step < self.n_steps:
-            state.deploy_average()
+        # Also after an update that no release went before: what is certified obeys the bound, and is the average.
+        project_to_ball(self._model.heads, self._prepared.plan.recipe.weight_bound)
+        self._trainer.state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
         estimator = self._estimator.adopt(finish_run(self._prepared, {}, None, started=self._started))

@@ -8,7 +8,7 @@ BLAKE2b as a keyed generator. Without the key the streams cannot be told from ch
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral
 
@@ -90,7 +90,7 @@ class Generators:
     sampling: np.random.Generator
     noise: np.random.Generator
     start: np.random.Generator
-    run_key: bytes
+    run_key: bytes = field(repr=False)
     seeded: bool
 
     @classmethod

@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,11 @@ class Checkpoint:
     network: str
     seeded: bool
     group_sizes: tuple[float, ...]
-    run_key: bytes
+    run_key: bytes = field(repr=False)
     step: int
     optimizer: dict[str, Any]
-    generators: dict[str, Any]
-    tensors: dict[str, Tensor]
+    generators: dict[str, Any] = field(repr=False)
+    tensors: dict[str, Tensor] = field(repr=False)
 
 
 def fingerprint_of(

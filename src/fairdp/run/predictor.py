@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class Predictor:
     dilution: float = 0.0
     constant: int = 0
     flips: tuple[tuple[float, float], ...] | None = None
-    key: str = ""
+    key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         check_parameters(predictor=self.kind, smoothing=self.smoothing)

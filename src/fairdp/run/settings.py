@@ -1,7 +1,7 @@
 """Everything that a user chose about a fit."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairdp import _checks
@@ -35,7 +35,7 @@ class RunSettings:
     group_sizes: str
     certification: CertificationSettings
     predictor: Predictor
-    seed: int | None
+    seed: int | None = field(repr=False)
     max_sample_weight: float = 1.0
 
     def __post_init__(self) -> None:

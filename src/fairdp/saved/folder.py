@@ -1,7 +1,6 @@
 """Saved models: a folder of safetensors and JSON with checksums, no pickle anywhere."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from fairdp._checks import SavedModelError
-from fairdp._files import from_plain, json_bytes, write_folder
+from fairdp._files import from_plain, json_bytes, parsed_json, write_folder
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.record import certificate_record, read_record
@@ -74,7 +73,7 @@ def read_model(folder: Path) -> SavedModel:
         raise SavedModelError(f"{str(folder)!r} is not a saved model: it has no {MARKER}.")
     contents = _checked_contents(folder)
     try:
-        about, privacy, certificate = (json.loads(contents[name]) for name in FILES[1:])
+        about, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
         version = about.get("schema_version")
         if version != SCHEMA_VERSION:
             raise SavedModelError(

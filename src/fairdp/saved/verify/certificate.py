@@ -16,7 +16,7 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
 from fairdp.certify.gaussian import input_agnostic_bound
-from fairdp.certify.origin import FreshRecords, HeldOutRecords
+from fairdp.certify.origin import UNUSED, UNUSED_UNCHECKED, FreshRecords, HeldOutRecords
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord, certificate_record
 from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS
@@ -102,6 +102,8 @@ def _fresh_as_stated(privacy: PrivacySpent, epsilon: float, records: FreshRecord
         (remembered or not privacy.certify_fraction)
         and records.group_sizes == privacy.group_sizes
         and equal(records.sizes_epsilon, spent)
+        # One or the other is always vouched for: that the records are fresh could at most be checked by equal values.
+        and len({UNUSED, UNUSED_UNCHECKED} & {*records.assumed}) == 1
     )
 
 

@@ -1,11 +1,10 @@
 """What one check found, what it starts from, and how numbers that are computed twice are compared."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairdp._files import from_plain
+from fairdp._files import from_plain, parsed_json
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord, read_record
 from fairdp.run.settings import RunSettings
@@ -37,7 +36,7 @@ class Recorded:
     @classmethod
     def of(cls, contents: Mapping[str, bytes]) -> "Recorded":
         """Read the files; whatever is missing, unknown or of another type is an error."""
-        model, privacy, certificate = (json.loads(contents[name]) for name in FILES[1:])
+        model, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
         return cls(
             contents=contents,
             model=from_plain(ModelRecord, model),

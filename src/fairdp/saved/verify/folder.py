@@ -1,12 +1,11 @@
 """Checking a saved model without trusting what made it: hashes, epsilon and tau, all computed again."""
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from fairdp._checks import SavedModelError
-from fairdp._files import to_plain
+from fairdp._files import parsed_json, to_plain
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord
 from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, sha256
 from fairdp.saved.verify.certificate import certificate_checks, statement_check
@@ -64,7 +63,7 @@ def _read(folder: Path) -> tuple[dict[str, bytes], Check]:
 
 
 def _version(contents: dict[str, bytes]) -> Check:
-    version = json.loads(contents[MARKER]).get("schema_version")
+    version = parsed_json(contents[MARKER]).get("schema_version")
     return Check("version", version == SCHEMA_VERSION, f"schema version {version}, read here: {SCHEMA_VERSION}.")
 
 

@@ -1,0 +1,34 @@
+"""What is printed holds no secret: whoever has a run's key can subtract its noise."""
+
+import numpy as np
+
+from fairdp import FairDPClassifier, GroupedData
+from fairdp.run.checkpoint import Progress, read_checkpoint
+from fairdp.run.prepared import prepare_run
+from fairdp.run.settings import RunSettings
+
+SEED = 918_273_645
+SETTINGS = {"method": "dpsgd", "predictor": "gibbs", "n_steps": 3, "sample_rate": 0.3, "random_state": SEED}
+
+
+def people() -> GroupedData:
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 3)).astype(np.float32)
+    return GroupedData(X, (X[:, 0] > 0.5).astype(np.int64), np.arange(300) % 2, ("f", "m"))
+
+
+def test_a_prepared_run_prints_no_key_and_no_seed():
+    settings = RunSettings.of(**FairDPClassifier(**SETTINGS).get_params(deep=False))
+    prepared = prepare_run(settings, people(), Progress())
+    shown = repr(prepared) + repr(settings)
+    assert prepared.predictor.key
+    for secret in (repr(prepared.generators.run_key), prepared.predictor.key, str(SEED)):
+        assert secret not in shown
+
+
+def test_a_checkpoint_prints_no_key_and_no_state_of_the_noise(tmp_path):
+    FairDPClassifier(**SETTINGS).fit_grouped(people(), progress=Progress(checkpoint=tmp_path / "c"))
+    checkpoint = read_checkpoint(tmp_path / "c")
+    shown, state = repr(checkpoint), checkpoint.generators["noise"]["state"]["state"]
+    assert repr(checkpoint.run_key) not in shown
+    assert str(state) not in shown
