@@ -18,8 +18,8 @@ OPENING = """# The command line
 <!-- Made by `python docs/cli_reference.py`; change the help texts in src/fairdp/cli/ and in
 src/fairdp/config/parameters.py instead. -->
 
-`fairdp COMMAND --help` says the same as this page; [Parameters](parameters.md) has what can be chosen about a model in
-one table. Every command also has
+`fairdp COMMAND --help` says the same as this page; [Parameters](parameters.md) has all settings of a model in one
+place. Every command also has
 
 | option | meaning |
 |---|---|
@@ -30,15 +30,15 @@ one table. Every command also has
 | 0 | done |
 | 1 | done, but a guarantee that was asked for was missed: `--require-tau`, or a check of `verify` |
 | 2 | bad input; one line on stderr says what to change ([all messages](errors.md)) |
-| 3 | a mistake of ours; please report it |
+| 3 | a bug in fairdp; please report it |
 | 130 | interrupted; no file is left half-written |
 
 | variable | meaning |
 |---|---|
-| `FAIRDP_DATA` | folder in which named data sets are looked for first |
-| `FAIRDP_DEBUG` | if set, errors are shown with a traceback |
+| `FAIRDP_DATA` | folder to search first for named data sets |
+| `FAIRDP_DEBUG` | if set, errors show a traceback |
 
-**Completion.** Commands and options complete with the Tab key after one line in the shell's start file:
+**Completion.** To complete commands and options with the Tab key, add one line to your shell's start-up file:
 `eval "$(_FAIRDP_COMPLETE=bash_source fairdp)"` in `~/.bashrc`, the same with `zsh_source` in `~/.zshrc`, and
 `_FAIRDP_COMPLETE=fish_source fairdp | source` in `~/.config/fish/config.fish`.
 

@@ -1,4 +1,4 @@
-"""Write docs/errors.md from the source: every message with which a call or a command is refused.
+"""Write docs/errors.md from the source: every error message.
 
 `python docs/error_messages.py`
 """
@@ -19,11 +19,11 @@ OPENING = """# Messages
 
 <!-- Made by `python docs/error_messages.py`; change the messages in src/fairdp/ instead. -->
 
-Every message with which a call or a command is refused, by the module that refuses it. What stands in braces is filled
-in, with a name, a value, or a reason or remedy that fits the case. In Python these are `ValueError`s where no other
-kind is named. On the command line parameters are called by their flags (`max_gap` is `--max-gap`), the message is one
-line on stderr, and the exit code is 2. `FAIRDP_DEBUG=1` shows where it comes from. Messages may name values of the rows
-that they refuse, so keep them with the data.
+Every error message, by the module that raises it. What is in braces is filled in with a name, a value, or a reason or
+remedy that fits the case. In Python these are `ValueError`s unless another kind is named. On the command line
+parameters are called by their flags (`max_gap` is `--max-gap`), the message is one line on stderr, and the exit code is
+2. `FAIRDP_DEBUG=1` shows where it comes from. Messages may quote values from the rows they reject, so keep them with
+the data.
 """
 
 
@@ -44,7 +44,7 @@ def _rows(tree: ast.Module) -> Iterator[str]:
         made = _made(node)
         if made is not None and made.args and _is_error(made.func):
             text = _message(made, constants)
-            if re.fullmatch(r"\{[^{}]*\}", text):  # A message of somebody else, handed on.
+            if re.fullmatch(r"\{[^{}]*\}", text):  # Somebody else's message, passed on.
                 continue
             kind = ast.unparse(made.func).rpartition(".")[2]
             yield f"| {_cell(text)}{'' if kind in _REFUSALS else f' (`{kind}`)'} |"

@@ -14,23 +14,22 @@ OPENING = """# Parameters
 <!-- Made by `python docs/parameter_reference.py`; change src/fairdp/config/parameters.py or defaults.py instead. -->
 
 `FairDPClassifier(epsilon=2, max_gap=.05)` and `fairdp fit --epsilon 2 --max-gap .05` take the same parameters. Nobody
-needs all of them: the groups, and the parameters in each, are in the order in which people need them. In Python, None
-asks for a default that depends on other choices. `fairdp tune` and `fairdp compare --grid` take the names without
-dashes.
+needs all of them: the groups, and the parameters in each, are listed with the most needed first. In Python, None stands
+for a default that depends on other choices. `fairdp tune` and `fairdp compare --grid` take the names without dashes.
 """
 
 DEPENDENT = """
 ## Defaults by method and model
 
-Where a default depends on the method, the tables above say what holds for the model that `auto` picks. For every
-combination:
+Where a default depends on the method, the tables above give it for the model that `auto` picks. These are the defaults
+for every combination:
 
 """
 
 CLOSING = """
-Combinations that are not in the table are trained as the others are; logistic models and modules of your own as the
-MLP. The sampling rate is raised where the smallest group would have fewer than {batch} records in an average batch, and
-the number of steps follows from it: every record is seen as often as before, in at least {steps} steps.
+Combinations that are not in the table use the defaults of "others"; logistic models and your own modules use those of
+the MLP. The sampling rate is raised if the smallest group would have fewer than {batch} records in an average batch,
+and the number of steps follows from it: every record is seen as often as before, in at least {steps} steps.
 """
 
 

@@ -1,4 +1,4 @@
-"""Choosing settings: by a search that is paid for, and by scikit-learn's, which is not."""
+"""Choosing settings: with a search that ε covers, and with scikit-learn's, which it does not."""
 
 import numpy as np
 from sklearn import config_context
@@ -21,7 +21,7 @@ chosen = tune(
 print(f"chosen: max_gap={chosen.max_gap}, learning_rate={chosen.learning_rate}")
 print(f"epsilon of the whole search: {chosen.privacy_.epsilon:.4f}; of one trial: {chosen.epsilon:.4f}")
 
-# On public records a search costs nothing, so scikit-learn's own will do; on private ones nobody would account for it.
+# On public records a search costs nothing, so scikit-learn's will do; on private ones no ε would cover it.
 names = np.array(public.group_names)[public.groups]
 with config_context(enable_metadata_routing=True):
     model = FairDPClassifier(epsilon=2.0, certify_fraction=0.0).set_fit_request(sensitive_features=True)

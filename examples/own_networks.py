@@ -1,4 +1,4 @@
-"""Own torch networks: a CNN trained by the estimator, and an embedding model in an own loop with an own optimiser."""
+"""Your own torch networks: a CNN trained by the estimator, and an embedding model in your own loop and optimiser."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ rng = np.random.default_rng(0)
 n = 4_000
 group, label = rng.choice(["a", "b"], n), rng.integers(2, size=n)
 
-# Images of a bright upper or lower half.
+# Images with a bright upper or lower half.
 images = rng.normal(size=(n, 1, 12, 12)).astype(np.float32)
 images[label == 1, :, :6] += 0.7
 images[label == 0, :, 6:] += 0.7
@@ -27,7 +27,7 @@ print(f"CNN: accuracy {seeing.score(images, label):.3f}, epsilon {seeing.privacy
 
 
 class Words(nn.Module):
-    """The mean embedding of twelve words out of fifty, which come as numbers."""
+    """The mean embedding of twelve words out of fifty, given as numbers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -84,7 +84,7 @@ def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
-    kept = f"the run is kept in '{checkpoint}': give the same command with --resume to continue it"
+    kept = f"the run is kept in '{checkpoint}': run the same command with --resume to continue"
     assert err == f"fairdp: interrupted: {kept}.\n"
     assert os.listdir(tmp_path) == ["checkpoints"]
     # What was asked for stays: the run can be continued.

@@ -104,7 +104,7 @@ def test_the_certificate_gives_each_trial_its_share_of_the_failure_probability()
     assert registration.failure_probability == pytest.approx(0.05 / 5)
     plain = prototype(**{name: getattr(model, name) for name in GRID}).fit_grouped(data())
     assert plain.certificate_.registration.failure_probability == pytest.approx(0.05)
-    assert "the one that was kept" in model.certificate_statement()
+    assert "the model that was kept" in model.certificate_statement()
 
 
 @pytest.mark.more

@@ -171,7 +171,7 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return {key: _read(parts[1], item, f"{name}.{key}") for key, item in value.items()}
     if origin is tuple and isinstance(value, list):
         each = parts[:1] * len(value) if parts[-1] is ... else parts
-        return tuple(_read(own, item, name) for own, item in zip(each, value, strict=True))
+        return tuple(_read(part, item, name) for part, item in zip(each, value, strict=True))
     if kind is float and (value is None or type(value) is int):
         return math.inf if value is None else float(value)
     if kind in (Any, object) or type(value) is kind:

@@ -46,7 +46,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     certificate_
         Bounds on the fairness gaps, or why there are none.
     classes_, group_names_, n_features_in_, feature_names_in_
-        The two labels, the names of the groups, the number of features, and their names if a DataFrame gave them.
+        The two labels, the group names, the number of features, and their names if X was a DataFrame.
 
     Examples
     --------
@@ -68,20 +68,20 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None, **weights: ArrayLike | None
     ) -> Self:
-        """Train on records with two kinds of labels.
+        """Train on records with two labels.
 
         Parameters
         ----------
         X
             Features, shape (n_samples, n_features), or images, shape (n_samples, channels, height, width).
         y
-            Labels, shape (n_samples,), of two kinds; the larger one is the positive class.
+            Labels, shape (n_samples,), with two values; the larger one is the positive class.
         sensitive_features
             Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
         sample_weight
             Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not a named
-            parameter, because scikit-learn takes that as a promise that a record of weight two does what two records
-            do; here it does twice what a record of weight one does, within one and the same sensitivity.
+            parameter, because scikit-learn takes that as a promise that a record of weight two equals two records; here
+            it counts twice as much as a record of weight one, within the same sensitivity.
         """
         unknown = sorted(set(weights) - {"sample_weight"})
         if unknown:
@@ -100,12 +100,12 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         feature_schema: dict[str, Any] | None = None,
         trial: Trial | None = None,
     ) -> Self:
-        """Train on records that are already encoded; may show progress, write checkpoints and resume from one.
+        """Train on records that are already encoded, with optional progress and checkpoints.
 
-        ``feature_schema`` says how raw tables were encoded; it stays with the model, so that commands can read them.
-        ``trial`` is what `fairdp.tune` says of a fit that is one of several.
+        ``feature_schema`` says how raw tables were encoded; it is saved with the model, so that commands can use it.
+        ``trial`` describes a fit that is one of several in `fairdp.tune`.
         """
-        # A run that fails leaves no model: never an old statement beside new parameters.
+        # A failed run leaves no model, so an old statement never stands beside new parameters.
         for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
             self.__dict__.pop(name, None)
         progress = progress or Progress()
@@ -150,7 +150,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     ) -> NDArray[Any]:
         """The predicted label of each record, by the rule that was certified.
 
-        Only ``dp_postprocess`` needs ``sensitive_features``. ``person_ids`` tell people apart whose records are equal,
+        Only ``dp_postprocess`` needs ``sensitive_features``. ``person_ids`` tell apart people with equal records,
         for predictors that toss coins.
         """
         records = self._records(X)
@@ -195,7 +195,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     ) -> Evaluation:
         """Metrics on labelled records by group, as fairlearn's ``MetricFrame``, with an interval for every gap.
 
-        Exact figures of real records: for the data holder's eyes, outside the privacy guarantee.
+        These are exact figures of real records: for the data holder's eyes only, outside the privacy guarantee.
         """
         check_is_fitted(self)
         return evaluation_of(
@@ -203,13 +203,13 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         )
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, whole or not at all."""
+        """Write the model to a folder, completely or not at all."""
         check_is_fitted(self)
         write_model(Path(folder), saved_form(self))
 
     @classmethod
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Self:
-        """Read a saved model; one with a module of your own needs that module's builder again."""
+        """Read a saved model; one trained with your own module needs that module's builder again."""
         loaded: Self = loaded_form(cls, read_model(Path(folder)), module)
         return loaded
 
@@ -220,7 +220,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
             return unfitted._repr_html_()
         rows, note = [("method", self.method)], ""
         if isinstance(self.certificate_, Certificate):
-            # A gap is worth nothing without the rate of positive decisions beside it.
+            # A gap means nothing without the rate of positive decisions beside it.
             rate = estimated_metrics(self.certificate_)["positive_rate"]
             rows.append(("estimated positive rate", f"{rate:.4f}"))
             note = collapse_warning(rate) or ""
@@ -228,7 +228,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return named + self.privacy_._repr_html_() + self.certificate_._repr_html_()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What notebooks ask for first; scikit-learn's own would show parameters only."""
+        """What notebooks ask for first; scikit-learn's version would show only parameters."""
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def __sklearn_tags__(self) -> Any:

@@ -31,16 +31,16 @@ Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
 
 
 def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "PrivateLoop":
-    """Prepare a module for training by an own loop, with the privacy and the certificate of the estimator.
+    """Prepare a module for your own training loop, with the privacy and the certificate of the estimator.
 
-    Sampling, clipping, noise and accounting stay with `PrivateLoop.backward`; what is done with the noisy gradient is
-    the caller's, and costs no more privacy.
+    `PrivateLoop.backward` does the sampling, clipping, noise and accounting; what you do with the noisy gradient is up
+    to you and costs no more privacy.
 
     Parameters
     ----------
     module
         Maps records (n_records, *shape) to embeddings and keeps records apart, as ``module`` of `FairDPClassifier`; a
-        linear head is added. It is trained in place, and its start must not come from private records.
+        linear head is added. It is trained in place, and its initial weights must not come from private records.
     data
         Records: `GroupedData`, or a tuple (X, y, sensitive_features).
     parameters
@@ -60,7 +60,7 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     True
     """
     if module in _PREPARED:
-        raise InputError("this module was prepared before, so it has learned from records already; build a new one.")
+        raise InputError("this module was prepared before, so it has already learned from records; build a new one.")
     estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=partial(_itself, module))
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
@@ -70,18 +70,18 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     return PrivateLoop(estimator, prepared, classes)
 
 
-# The ensemble of the paper's last step is an update of its own, which an own optimiser does not make.
+# The paper's last step, which makes the ensemble, is a special update that a caller's optimiser does not make.
 _ONE_HEAD = {"n_members": 1}
 _PREPARED: WeakSet[nn.Module] = WeakSet()
 
 
 class PrivateLoop:
-    """One run: `backward` as often as planned, an update of the caller's after each, then `finish`.
+    """One run: `backward` as often as planned, each followed by your own update, then `finish`.
 
     Attributes
     ----------
     n_steps
-        Releases that are planned and accounted for; one more is refused.
+        Number of releases planned and accounted for; one more is refused.
     """
 
     def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any) -> None:
@@ -95,7 +95,7 @@ class PrivateLoop:
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Everything that is trained: the module's parameters and the head; for an optimiser."""
-        return (own for _, own in self._named())
+        return (parameter for _, parameter in self._named())
 
     def backward(self) -> None:
         """One private step: sample every group, clip, add noise, and set ``.grad`` of all parameters."""
@@ -105,20 +105,22 @@ class PrivateLoop:
         # Before the release: one that fails half way is a step all the same.
         self._pending = self._trainer.state.step < self.n_steps
         noisy = self._trainer.release()
-        for (_, own), place in zip(self._named(), self._places(), strict=True):
-            own.grad = noisy[place].view_as(own).clone()
+        for (_, parameter), place in zip(self._named(), self._places(), strict=True):
+            parameter.grad = noisy[place].view_as(parameter).clone()
 
     @property
     def epsilon_spent(self) -> float:
-        """ε so far for a record that is trained on, noisy counts included; those held out are counted in `finish`."""
+        """ε so far for a training record, noisy counts included; held-out records are counted in `finish`."""
         taken, delta = self._trainer.state.step, self._prepared.plan.budget.delta
-        mechanisms = {own for own in self._prepared.plan.mechanisms if isinstance(own, SampledGaussian)}
+        mechanisms = {
+            mechanism for mechanism in self._prepared.plan.mechanisms if isinstance(mechanism, SampledGaussian)
+        }
         if not taken:
-            return max(own.counts_epsilon for own in mechanisms)
-        return max(epsilon_spent(replace(own, n_steps=taken), delta) for own in mechanisms)
+            return max(mechanism.counts_epsilon for mechanism in mechanisms)
+        return max(epsilon_spent(replace(mechanism, n_steps=taken), delta) for mechanism in mechanisms)
 
     def finish(self) -> FairDPClassifier:
-        """Certify the model as it is now, after all steps or fewer; the record states what was planned for.
+        """Certify the model as it is now, after all steps or fewer; the record states what was planned.
 
         Returns
         -------
@@ -143,7 +145,11 @@ class PrivateLoop:
         return self._prepared.model
 
     def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
-        yield from ((name, own) for name, own in self._model.extractor.named_parameters() if name in self._model.slices)
+        yield from (
+            (name, parameter)
+            for name, parameter in self._model.extractor.named_parameters()
+            if name in self._model.slices
+        )
         yield "head", self._head
 
     def _places(self) -> Iterator[slice]:
@@ -152,29 +158,33 @@ class PrivateLoop:
         yield slice(self._model.n_extractor_params, None)
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that are no numbers, or no longer those that are certified and saved."""
-        for (name, own), place in zip(self._named(), self._places(), strict=True):
+        """Refuse parameters that are not finite, or no longer those that are certified and saved."""
+        for (name, parameter), place in zip(self._named(), self._places(), strict=True):
             ours = self._model.params[place]
-            if (own.data_ptr(), own.dtype, own.numel()) != (ours.data_ptr(), ours.dtype, ours.numel()):
+            if (parameter.data_ptr(), parameter.dtype, parameter.numel()) != (
+                ours.data_ptr(),
+                ours.dtype,
+                ours.numel(),
+            ):
                 raise InputError(
                     f"parameter {name!r} was replaced; change it in place, as torch's optimisers do, or with copy_()."
                 )
-            if not torch.isfinite(own).all():
-                raise InputError(f"parameter {name!r} is not finite any more; use a smaller learning rate.")
+            if not torch.isfinite(parameter).all():
+                raise InputError(f"parameter {name!r} is no longer finite; use a smaller learning rate.")
 
     def _settle(self) -> None:
-        """What follows the update that the caller has made since the last release: bound the head, and average."""
+        """Bound the head and average, after the update that the caller has made since the last release."""
         if self._pending:
             self._trainer.settle()
             self._pending = False
 
     def _check_open(self) -> None:
         if self._finished:
-            raise InputError("this run is finished; call make_private_fair for another, which spends anew.")
+            raise InputError("this run is finished; call make_private_fair for another, which spends more.")
 
 
 def _itself(module: nn.Module) -> nn.Module:
-    """A builder that can be pickled, for a module that is built already."""
+    """A builder that can be pickled, for a module that already exists."""
     return module
 
 

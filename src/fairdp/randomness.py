@@ -29,7 +29,7 @@ def derived_key(key: bytes, purpose: str, *, n_bytes: int = 16) -> bytes:
 
 def keyed_below(key: bytes, purpose: str) -> RandBelow:
     """Uniform whole numbers of any size for one purpose, always the same ones, by rejection."""
-    own, n_blocks, pool = derived_key(key, purpose, n_bytes=KEY_BYTES), 0, b""
+    purpose_key, n_blocks, pool = derived_key(key, purpose, n_bytes=KEY_BYTES), 0, b""
 
     def draw(below: int) -> int:
         nonlocal n_blocks, pool
@@ -37,7 +37,7 @@ def keyed_below(key: bytes, purpose: str) -> RandBelow:
         n_bytes = (n_bits + 7) // 8
         while True:
             while len(pool) < n_bytes:
-                pool += hashlib.blake2b(n_blocks.to_bytes(8, "little"), key=own).digest()
+                pool += hashlib.blake2b(n_blocks.to_bytes(8, "little"), key=purpose_key).digest()
                 n_blocks += 1
             value = int.from_bytes(pool[:n_bytes], "little") & ((1 << n_bits) - 1)
             pool = pool[n_bytes:]

@@ -1,4 +1,4 @@
-"""Settings chosen on private records, and paid for: the best of a random number of trials."""
+"""Settings chosen on private records, with an ε that covers the choice: the best of a random number of trials."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from fairdp.run.settings import RunSettings
 
 Candidate = dict[str, Any]
 _SPLIT_KEY_BYTES = 16
-# Decided for the whole search, or without meaning for one trial.
+# Fixed for the whole search, or meaningless for one trial.
 _FIXED = (
     "epsilon",
     "delta",
@@ -51,10 +51,10 @@ def tune(
 ) -> FairDPClassifier:
     """The best of a random number of trials, each of a random combination of settings; ε covers the whole search.
 
-    A trial is trained, and counts its decisions about held-out records with noise, as every fit does. By these counts
-    the best is kept: the most accurate one whose gap is at most ``max_gap``, or else the smallest gap. The number of
-    trials is random, and nothing but the best may be shown: that is why they do not add up (Papernot and Steinke,
-    2022). Each trial has at most half of ε, nearly whatever the number of combinations.
+    Each trial trains a model and counts its decisions about held-out records with noise, as every fit does. These
+    counts pick the best: the most accurate model whose gap is at most ``max_gap``, or else the one with the smallest
+    gap. The number of trials is random, and only the best may be shown: that is why their epsilons do not add up
+    (Papernot and Steinke, 2022). Each trial gets at most half of ε, almost regardless of the number of combinations.
 
     Parameters
     ----------
@@ -65,17 +65,17 @@ def tune(
     data
         Records to train on and to hold out.
     max_gap
-        Gap, of the estimator's ``parity``, above which a trial loses against any that is within.
+        Gap (of the estimator's ``parity``) above which a trial loses to any trial within it.
     expected_trials
-        Trials on average; None: twice the number of combinations, at least four.
+        Average number of trials; None: twice the number of combinations, at least four.
     observe
-        Told of each trial before it begins; for the data holder's eyes.
+        Called with each candidate before its trial begins; for the data holder's eyes only.
     options
         For `FairDPClassifier.fit_grouped`.
 
     Returns
     -------
-    The fitted model of the best trial; ``privacy_.epsilon`` is that of the search.
+    The fitted model of the best trial; ``privacy_.epsilon`` is that of the whole search.
     """
     candidates = combinations(estimator, grid)
     progress = options.get("progress")
@@ -88,7 +88,7 @@ def tune(
     split_key = rng.bytes(_SPLIT_KEY_BYTES) if seeded else secrets.token_bytes(_SPLIT_KEY_BYTES)
     epsilon, trial = _planned(estimator, candidates, data, split_key, expected, seeded=seeded)
     best, best_score = None, -np.inf
-    # First how many, then which: neither depends on the records or on what a trial finds.
+    # First how many, then which: neither depends on the records or on the outcome of a trial.
     for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
         observe(candidates[index])
         model = _with(estimator, candidates[index], epsilon)
@@ -102,7 +102,7 @@ def tune(
 
 
 def combinations(estimator: FairDPClassifier, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
-    """All combinations of a grid's values; refused if a name is no parameter, or nothing is left to choose."""
+    """All combinations of a grid's values; refuses names that cannot be tuned and grids without a choice."""
     free = sorted(set(estimator.get_params(deep=False)) - set(_FIXED))
     for name, values in grid.items():
         if name not in free:
@@ -124,18 +124,18 @@ def _planned(
     *,
     seeded: bool,
 ) -> tuple[float, Trial]:
-    """ε of one trial, with which no candidate lets the whole search spend more than its budget."""
+    """The ε of one trial with which the whole search stays within its budget, whichever candidates it tries."""
     budget = RunSettings.of(**estimator.get_params(deep=False)).budget
-    for own in candidates:
-        _check(_settings(estimator, own, budget.epsilon), data)
+    for candidate in candidates:
+        _check(_settings(estimator, candidate, budget.epsilon), data)
     # All candidates hold out the same records.
     settings = _settings(estimator, candidates[0], budget.epsilon)
     parts = hold_out(settings, data, Generators.of(0), None, split_key=split_key)
 
     def selection(epsilon: float) -> Selection:
         spends = []
-        for own in candidates:
-            settings = _settings(estimator, own, epsilon)
+        for candidate in candidates:
+            settings = _settings(estimator, candidate, epsilon)
             privacy = plan_of_parts(settings, parts, data.X.shape[1:], seeded=seeded).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
@@ -145,17 +145,17 @@ def _planned(
         chosen = selection(epsilon)
         return max(chosen.epsilon(group, budget.delta) for group in chosen.by_group)
 
-    # A record that is held out pays twice what one trial counts it with.
+    # A held-out record pays twice the ε with which one trial counts it.
     epsilon = largest_within(spent, budget.epsilon, start=budget.epsilon / 2)
     return epsilon, Trial(split_key=split_key, selection=selection(epsilon))
 
 
 def _check(settings: RunSettings, data: GroupedData) -> None:
-    """Refuse, before the first, trials that spend nothing and those that leave no counts to compare them by."""
+    """Before the first trial, refuse trials that spend nothing or leave no counts to compare them by."""
     settings.check_weighted(data.weights is not None)
     if not METHODS[settings.method].private:
         raise ParameterError(
-            "method", settings.method, "is not private, so there is nothing to pay for", "use another search"
+            "method", settings.method, "is not private, so there is nothing to account for", "use another search"
         )
     reason = settings.reason_for_no_certificate(data.n_groups)
     if reason:
@@ -164,7 +164,7 @@ def _check(settings: RunSettings, data: GroupedData) -> None:
         )
     if settings.group_sizes == "private":
         raise ParameterError(
-            "group_sizes", "private", "would be counted anew in every trial", "tune with public group sizes"
+            "group_sizes", "private", "would be counted again in every trial", "tune with public group sizes"
         )
 
 

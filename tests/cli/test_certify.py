@@ -192,9 +192,9 @@ def test_a_missing_register_is_warned_of_and_the_certificate_says_so(run):
     Path("model.register").unlink()
     result = run(*CERTIFY)
     assert result.code == 0
-    assert result.err.startswith("warning: the training records are not noted in ")
+    assert result.err.startswith("warning: the training records are not listed in ")
     assert certificate()["about"]["records"]["assumed"] == ["unused_unchecked"]
-    assert "no list of used records was there to check" in certificate()["statement"]
+    assert "there was no list of used records to check" in certificate()["statement"]
     assert run("verify", "model").code == 0
 
 

@@ -283,4 +283,4 @@ def test_a_proposed_schema_trains_and_says_where_it_came_from(run, table, tmp_pa
         (tmp_path / "loans.yaml").write_text(text)
         result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED)
         assert result.code == 0, result.err
-        assert ("as no schema was declared" in result.out or "read from the table" in result.out) is warned
+        assert ("because no schema was declared" in result.out or "read from the table" in result.out) is warned

@@ -222,8 +222,8 @@ def test_a_comparison_that_was_ended_continues_without_loss(tmp_path, ending):
     _, err = process.communicate(timeout=60)
     if ending == signal.SIGINT:
         assert process.returncode == 130
-        assert "finished trainings are kept in" in err
-        assert "give the same command again to continue" in err
+        assert "finished training runs are kept in" in err
+        assert "run the same command again to continue" in err
     kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in runs.glob("*.json")}
     assert 0 < len(kept) < 6
     again = started(tmp_path / "out", "--json")

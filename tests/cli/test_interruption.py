@@ -48,7 +48,7 @@ def test_a_checkpoint_is_named_with_the_flag_that_continues_it(run, monkeypatch,
     if resume:
         path.write_text("as far as it came")
     line = line_of(run, monkeypatch, leaving(*() if resume else (path,)), "--checkpoint", path, *resume)
-    assert line == f"the run is kept in '{path}': give the same command with --resume to continue it.\n"
+    assert line == f"the run is kept in '{path}': run the same command with --resume to continue.\n"
 
 
 def test_a_model_that_is_complete_is_not_denied(run, monkeypatch, tmp_path):

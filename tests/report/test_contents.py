@@ -66,7 +66,7 @@ def test_model_without_noise_is_called_not_private(page_of):
 def test_use_of_the_group_in_decisions_is_named(page_of):
     text = text_of(page_of("dp_postprocess"))
     assert "Group used in decisions:" in text
-    assert "Decisions by chance:" in text
+    assert "Randomised decisions:" in text
     assert "Decisions counted about the training records, for a pure ε of" in text
 
 
@@ -84,7 +84,7 @@ def test_missed_requirement_and_unclaimed_gaps_are_named(page_of):
 
 def test_dilution_is_told(page_of):
     text = text_of(page_of("diluted"))
-    assert "Decisions by chance:" in text
+    assert "Randomised decisions:" in text
     assert "whatever the record: estimated accuracy" in text
 
 

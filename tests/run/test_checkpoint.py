@@ -246,7 +246,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, damage):
     good = path.read_bytes()
     contents = {"empty": b"", "cut": good[:-50], "text": b"x" * 500, "other safetensors": save({"a": torch.zeros(2)})}
     path.write_bytes(contents[damage])
-    with pytest.raises(ValueError, match=r"^checkpoint='.*c' cannot be read \([^\n]*start the run anew\.$"):
+    with pytest.raises(ValueError, match=r"^checkpoint='.*c' cannot be read \([^\n]*start the run again\.$"):
         run(path, resume=True)
 
 

@@ -11,7 +11,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 6, "1b8d436031783088"
+VERSION, DIGEST = 6, "ce7d1b50283cd927"
 
 
 def digest() -> str:

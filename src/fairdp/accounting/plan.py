@@ -91,7 +91,7 @@ def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_eps
         multipliers = np.full_like(needed, needed.max())
         noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
     if share:
-        multipliers = np.array([joint_multiplier(own, statistics_std) for own in multipliers])
+        multipliers = np.array([joint_multiplier(multiplier, statistics_std) for multiplier in multipliers])
     return _plan(recipe, budget, n_steps, noise_std, multipliers, counts_epsilon, statistics_std)
 
 

@@ -67,9 +67,9 @@ def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_tri
     from dp_accounting import rdp
 
     spends = tuple(trials)
-    if any(own.mechanism.noise_multiplier == 0 for own in spends):
+    if any(spend.mechanism.noise_multiplier == 0 for spend in spends):
         return math.inf
-    single = [max(_divergence(own.mechanism, order) for own in spends) for order in RDP_ORDERS]
+    single = [max(_divergence(spend.mechanism, order) for spend in spends) for order in RDP_ORDERS]
     gamma = gamma_of(expected_trials)
     extra = min(
         (1 - 1 / order) * value - math.log(gamma) / order for order, value in zip(RDP_ORDERS, single, strict=True)
@@ -77,7 +77,7 @@ def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_tri
     chosen = [
         value + extra + math.log(expected_trials) / (order - 1) for order, value in zip(RDP_ORDERS, single, strict=True)
     ]
-    held_out = max(own.held_out_epsilon + own.mechanism.counts_epsilon for own in spends)
+    held_out = max(spend.held_out_epsilon + spend.mechanism.counts_epsilon for spend in spends)
     return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
 
 

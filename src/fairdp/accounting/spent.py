@@ -22,13 +22,13 @@ class PrivacySpent:
     """The privacy record of a model, made by `fairdp.accounting.account.privacy_spent`.
 
     ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
-    infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group,
-    ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute them: a record is
-    one or the other, so the larger of the two is what its group spends. ``statistics`` and ``public_assumptions`` hold
-    codes, for which `fairdp.accounting.words` has words; an assumption may also be a user's own text.
-    ``planned_sizes`` are the public or noisy sizes that everything else follows from. Of a model that was kept as the
-    best of several trials, ``selection`` says what all candidates might have spent, and ``epsilon`` is that of the
-    choice.
+    infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group and
+    ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute both. A record is
+    one or the other, so its group spends the larger of the two. ``statistics`` and ``public_assumptions`` hold
+    codes, which `fairdp.accounting.words` puts into words; an assumption may also be a user's own text.
+    ``planned_sizes`` are the public or noisy sizes that everything else follows from. For a model that was kept as the
+    best of several trials, ``selection`` says what all candidates might have spent, and ``epsilon`` covers the whole
+    search.
     """
 
     epsilon: float
@@ -86,7 +86,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         _group_sizes_line(spent),
         f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
     ]
-    lines += [f"Assumed public: {assumption_in_words(own)}." for own in spent.public_assumptions]
+    lines += [f"Assumed public: {assumption_in_words(code)}." for code in spent.public_assumptions]
     if spent.noise_seeded:
         lines.append(
             "The noise came from a fixed seed: the guarantee holds only while that seed is secret and used for this "
@@ -96,7 +96,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
 
 
 def not_covered(spent: PrivacySpent) -> list[str]:
-    """What no ε here speaks of; the choice that was paid for is covered, any other is not."""
+    """What no ε here covers; a choice made by a search that was accounted for is covered, any other is not."""
     other = " otherwise" if spent.selection else ""
     return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]
 
@@ -143,8 +143,9 @@ def _accountant_line(spent: PrivacySpent) -> str:
 
 def _laplace_lines(spent: PrivacySpent) -> list[str]:
     return [
-        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise of "
-        f"{spent.noise_multiplier:.4g} times what one record can move in the L1 norm (functional mechanism). "
+        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise whose "
+        f"scale is {spent.noise_multiplier:.4g} times what one record can change in the L1 norm (functional "
+        "mechanism). "
         f"{'' if spent.selection else 'The guarantee is pure: it holds with delta zero. '}Group sizes are not used."
     ]
 
@@ -164,8 +165,8 @@ def _certification_lines(spent: PrivacySpent) -> list[str]:
     return [
         f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on but "
         f"counted with noise for the fairness certificate, at a pure epsilon of at most "
-        f"{rounded_up(max(spent.certify_epsilons.values()))}. A record is in one part only, so the guarantee is the "
-        "larger of the two, not their sum."
+        f"{rounded_up(max(spent.certify_epsilons.values()))}. A record is either trained on or held out, so the "
+        "guarantee is the larger of the two epsilons, not their sum."
     ]
 
 
@@ -173,9 +174,10 @@ def _selection_lines(spent: PrivacySpent) -> list[str]:
     if spent.selection is None:
         return []
     return [
-        f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average, of which "
-        "nothing else may be shown, not even their number. Epsilon is that of the whole choice, by Renyi divergences "
-        "(Papernot and Steinke, 2022, with the logarithmic law); the figures of the mechanism are those of one trial."
+        f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average; nothing "
+        "else about the trials may be shown, not even how many there were. Epsilon covers the whole search, by Renyi "
+        "divergences (Papernot and Steinke, 2022, with the logarithmic distribution); the figures of the mechanism are "
+        "those of one trial."
     ]
 
 

@@ -1,11 +1,11 @@
 """What the codes of a privacy record mean, for people who read its statement."""
 
-# Taken as public, and said so.
+# Treated as public; the statement says so.
 READ_FROM_TABLE, BY_LABEL = "schema_read_from_table", "sizes_by_label"
 
 _ASSUMPTIONS = {
-    READ_FROM_TABLE: "column types, categories, ranges and group names were read from the table, as no schema was "
-    "declared",
+    READ_FROM_TABLE: "column types, categories, ranges and group names were read from the table, because no schema "
+    "was declared",
     BY_LABEL: "the number of records of each group with each label",
 }
 
@@ -21,16 +21,16 @@ _COUNTED = "of the positive decisions of a model between the current iterate and
 _STATISTICS = {
     DECISIONS: f"per-group counts {_COUNTED}",
     DECISIONS_BY_LABEL: f"counts by group and label {_COUNTED}, with the sizes of these cells (they raise the clip "
-    f"norm to at most {MOST_CLIP_ROOM:g} times that one, and the noise with it)",
+    f"norm, to at most {MOST_CLIP_ROOM:g} times its usual value, and the noise with it)",
     SOFT_PREDICTIONS: "a histogram of soft predictions for each group",
     SOFT_PREDICTIONS_BY_LABEL: "a histogram of soft predictions for each group and label",
-    LONG_GRADIENTS: "the number of gradients in each group that exceed that norm (it raises the group's clip norm, and "
-    "the noise with it)",
+    LONG_GRADIENTS: "the number of gradients in each group that exceed the clip norm (it raises the group's clip norm, "
+    "and the noise with it)",
 }
 
 
 def assumption_in_words(code: str) -> str:
-    """What is taken as public; an assumption that a user states is in words already."""
+    """What is treated as public; an assumption stated by a user is in words already."""
     return _ASSUMPTIONS.get(code, code)
 
 

@@ -87,12 +87,12 @@ def upper_p_values(
     result = np.empty(len(rates))
     for mirrored in (False, True):
         here = (chooser > 0.5) == mirrored
-        own, owners = (1 - rates, 1 - chooser) if mirrored else (rates, chooser)
+        turned_rates, owners = (1 - rates, 1 - chooser) if mirrored else (rates, chooser)
         steps = np.rint(_M * owners).astype(np.int64)
         counts = arm.mirrored() if mirrored else arm
         for step in np.unique(steps[here]):
             chosen = here & (steps == step)
-            result[chosen] = _tail(counts, own[chosen], int(step), smallest, largest, upper=mirrored)
+            result[chosen] = _tail(counts, turned_rates[chosen], int(step), smallest, largest, upper=mirrored)
     return np.minimum(result, 1.0)
 
 

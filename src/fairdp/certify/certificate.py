@@ -78,11 +78,11 @@ class Certificate:
     @property
     def events(self) -> dict[str, Event]:
         """The events that may fail."""
-        own = self._epsilons_of_a_look()
+        per_look = self._epsilons_of_a_look()
         return {
             kind: Event(
                 failure_probability=level,
-                construction="score_box" if small(own, self.expected_sizes, kind) else "pair",
+                construction="score_box" if small(per_look, self.expected_sizes, kind) else "pair",
             )
             for kind, level in self.registration.levels().items()
         }
@@ -227,10 +227,10 @@ def certify(
         expected_trials=expected_trials,
     )
     epsilons = per_group(epsilon, len(counts))
-    own = tuple(value / n_looks for value in epsilons)
+    per_look = tuple(value / n_looks for value in epsilons)
     bounds = {
         kind: gap_bound(
-            arms_of(counts, kind, own), failure_probability=level, score_box=small(own, expected_sizes, kind)
+            arms_of(counts, kind, per_look), failure_probability=level, score_box=small(per_look, expected_sizes, kind)
         )
         for kind, level in registration.levels().items()
     }

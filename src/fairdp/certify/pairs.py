@@ -155,15 +155,15 @@ def truth_rejected(
     """Whether one hypothesis is rejected, at the point itself: what the coverage of every bound rests on."""
     levels = PairLevels.of(failure_probability)
     arms = (high, low.mirrored())
-    own = (rates[0], 1 - rates[1])
+    arm_rates = (rates[0], 1 - rates[1])
     for arm, size in zip(arms, sizes, strict=True):
         within = arm.sizes(levels.size)
         if within is None or not within[0] <= size <= within[1]:
             return True
-    values = [upper_p_values(a, np.array([p]), n, n)[0] for a, p, n in zip(arms, own, sizes, strict=True)]
+    values = [upper_p_values(a, np.array([p]), n, n)[0] for a, p, n in zip(arms, arm_rates, sizes, strict=True)]
     if min(values) < levels.guard:
         return True
-    scales = [scale_at(a, p, n) for a, p, n in zip(arms, own, sizes, strict=True)]
+    scales = [scale_at(a, p, n) for a, p, n in zip(arms, arm_rates, sizes, strict=True)]
     angle = np.arctan2(np.array([scales[1]]), np.array([scales[0]]))
     scores = bent(ndtri(np.array(values)))
     total = np.cos(angle) * scores[0] + np.sin(angle) * scores[1]

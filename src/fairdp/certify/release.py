@@ -20,7 +20,7 @@ def release_counts(counts: Counts, *, epsilon: float | Sequence[float], rand_bel
     """Counts with exact discrete Laplace noise: a record is in one cell, so this costs its group's pure ε in all."""
     epsilons = per_group(epsilon, len(counts))
     _checks.finite_positive(epsilon=min(epsilons))
-    noise = [[discrete_laplace(own, rand_below) for _ in range(counts[0].size)] for own in epsilons]
+    noise = [[discrete_laplace(group_epsilon, rand_below) for _ in range(counts[0].size)] for group_epsilon in epsilons]
     return counts + np.array(noise, dtype=np.int64).reshape(counts.shape)
 
 

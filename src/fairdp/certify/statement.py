@@ -11,29 +11,29 @@ from fairdp.metrics.rates import collapse_warning
 NAMES = {metric: about.name for metric, about in CERTIFIABLE.items()}
 DEFINITIONS = {
     **{metric: about.definition for metric, about in CERTIFIABLE.items()},
-    "ratio": "smallest over largest of the groups' rates of positive decisions",
+    "ratio": "smallest divided by largest of the groups' rates of positive decisions",
 }
 
 NOT_PROMISED = (
-    "other populations than the one the records were drawn from",
+    "populations other than the one the records were drawn from",
     "groups that are not named",
     "fairness between individuals",
     "that a small gap is useful (see the positive rate)",
     "the model after any change",
-    "the best of several certificates picked after seeing them",
+    "the best of several certificates, picked after seeing them",
 )
 
 _ASSUMED = {
     UNUSED: "none of these records was used for the model or an earlier certificate, as far as equal values can tell",
-    UNUSED_UNCHECKED: "none of these records was used for the model or an earlier certificate; no list of used records "
-    "was there to check",
-    NOT_CHOSEN_BY_TEST: "nothing was chosen by its test records; the defaults of fairdp were, with them in view",
-    EQUAL_ALLOWED: "records that equal used ones are other people; the check was switched off",
+    UNUSED_UNCHECKED: "none of these records was used for the model or an earlier certificate; there was no list of "
+    "used records to check",
+    NOT_CHOSEN_BY_TEST: "nothing was chosen by its test records; fairdp's defaults were chosen with them in view",
+    EQUAL_ALLOWED: "records that equal used ones are different people; the check was switched off",
 }
 
 
 def certificate_statement(certificate: Certificate | NotCertified) -> str:
-    """What is promised, in words, and what is not."""
+    """What is promised and what is not, in words."""
     if isinstance(certificate, NotCertified):
         return f"Fairness certificate: not certified, because {certificate.explanation}."
     lines = [
@@ -80,7 +80,7 @@ def _dilution_lines(certificate: Certificate) -> list[str]:
 
 
 def _positive_rate_line(certificate: Certificate) -> str:
-    """A gap is worth nothing without the rate of positive decisions beside it."""
+    """A gap means nothing without the rate of positive decisions beside it."""
     estimated = estimated_metrics(certificate)
     rates = ", ".join(f"{name} {rate:.4f}" for name, rate in estimated["positive_rate_by_group"].items())
     collapse = collapse_warning(estimated["positive_rate"])
@@ -96,8 +96,8 @@ def _coin_lines(certificate: Certificate) -> list[str]:
     apart = f"A share of {bound_above(rule.dilution)} of all decisions is {constant} whatever the record. "
     return [
         f"{apart if rule.dilution and certificate.dilution is None else ''}"
-        "The model decides by chance: the gaps are those of the chances of a positive decision, over coins that are "
-        "independent for people with different ids (or, where none are given, different records)."
+        "Decisions are randomised: the gaps are between the probabilities of a positive decision, over coins that are "
+        "independent for people with different ids (or, if no ids are given, with different records)."
     ]
 
 
@@ -105,7 +105,7 @@ def _sequence_lines(certificate: Certificate) -> list[str]:
     registration = certificate.registration
     if registration.require_tau is None:
         return []
-    looks = "" if registration.n_looks == 1 else f", at most {registration.n_looks} looks, all paid for"
+    looks = "" if registration.n_looks == 1 else f", at most {registration.n_looks} looks, all accounted for"
     verdict = "met" if certificate.met else "missed"
     return [f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order{looks}: {verdict}."]
 
@@ -115,9 +115,9 @@ def _selection_lines(certificate: Certificate) -> list[str]:
     if trials == 1:
         return []
     return [
-        f"The model was kept as the best of a random number of trials, {trials:g} on average, by these very counts: "
-        "the bounds of each trial got so much less of the failure probability, and the confidence holds for the one "
-        "that was kept. The estimates beside them are those of a winner and so a little too good."
+        f"These same counts picked the model as the best of a random number of trials, {trials:g} on average. The "
+        "failure probability of each trial's bounds was divided by that number, so the confidence holds for the model "
+        "that was kept. The estimates are those of a winner, so they are a little too good."
     ]
 
 
@@ -126,18 +126,18 @@ def _earlier_lines(certificate: Certificate) -> list[str]:
     if not n_earlier:
         return []
     return [
-        f"This is certificate {n_earlier + 1} of the model. Rely on one that was named before it was made; the best of "
-        "them, picked afterwards, fails with their failure probabilities added up."
+        f"This is certificate {n_earlier + 1} of the model. Rely on one that was named before it was made; for "
+        "the best of them, picked afterwards, the failure probabilities add up."
     ]
 
 
 def _record_lines(certificate: Certificate) -> list[str]:
-    """What fresh records have spent, which the privacy statement does not know of, a known seed, what is assumed."""
+    """What fresh records spent, which the privacy statement does not cover; a fixed seed; what is assumed."""
     about, lines = certificate.about, []
     fresh = about.records if about is not None and isinstance(about.records, FreshRecords) else None
     if fresh is not None:
         spent = certificate.epsilon + fresh.sizes_epsilon
-        known = "counted with noise" if fresh.group_sizes == "private" else "taken as public"
+        known = "counted with noise" if fresh.group_sizes == "private" else "treated as public"
         lines.append(
             f"Each of its records spent a pure epsilon of {rounded_up(spent)} (adding or removing one record); their "
             f"group sizes are {known}."
@@ -147,4 +147,4 @@ def _record_lines(certificate: Certificate) -> list[str]:
             "The noise on the counts came from a fixed seed: it protects only while the seed is secret and "
             "used for this certificate alone."
         )
-    return lines + ([] if fresh is None else [f"Assumed: {_ASSUMED[own]}." for own in fresh.assumed])
+    return lines + ([] if fresh is None else [f"Assumed: {_ASSUMED[code]}." for code in fresh.assumed])

@@ -49,7 +49,7 @@ def expected_slack(
     epsilons = per_group(epsilon, len(sizes))
     _checks.finite_positive(sizes=min(sizes), epsilon=min(epsilons))
     n, p = np.asarray(sizes, dtype=np.float64), np.asarray(rates, dtype=np.float64)
-    noise = folds * np.array([noise_variance(own) for own in epsilons])
+    noise = folds * np.array([noise_variance(group_epsilon) for group_epsilon in epsilons])
     variances = p * (1 - p) / n + noise * (p**2 + (1 - p) ** 2) / n**2
     deviation = math.sqrt(float(np.sort(variances)[-2:].sum()))
     return min(1.0, -_OVER_NORMAL * float(ndtri(failure_probability)) * deviation)

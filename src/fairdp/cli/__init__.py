@@ -32,7 +32,7 @@ DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
 )
 @click.version_option(package_name="fairdp")
 def fairdp() -> None:
-    """Train classifiers that are differentially private and fair to groups, and say what that costs."""
+    """Train classifiers that are differentially private and fair to groups, and see what that costs."""
 
 
 for command in (
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
     how = os.environ.get("_FAIRDP_COMPLETE")
     if how:
-        # The shell asks what could follow; click's own `main`, which would answer, is not used here.
+        # The shell asks for completions; click's own `main`, which would answer, is not used here.
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(fairdp, {}, "fairdp", "_FAIRDP_COMPLETE", how))
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except BrokenPipeError:
-        # The reader of our output has seen enough (`fairdp … | head`): that is no failure.
+        # Whoever reads our output has seen enough (`fairdp … | head`): that is not a failure.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)
     except (click.Abort, KeyboardInterrupt) as stop:
@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> None:
-    """Run a command; what the library refuses, it refuses in the words of the command line."""
+    """Run a command; errors of the library name flags instead of parameters."""
     # Not click's own `main`, which calls a closed pipe a failure.
     with fairdp.make_context("fairdp", arguments) as context:
         try:

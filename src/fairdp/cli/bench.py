@@ -6,7 +6,7 @@ from fairdp.cli.options import json_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp bench --json\n")
-@click.option("--quick", is_flag=True, help="Fewer rounds: rougher figures in a few seconds.")
+@click.option("--quick", is_flag=True, help="Fewer rounds: rough figures in a few seconds.")
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Torch threads.")
 @json_option
 def bench(quick: bool, threads: int, as_json: bool) -> None:

@@ -34,8 +34,8 @@ def certify(
 ) -> None:
     """Certify the fairness gaps of the model in FOLDER on labelled records that it has never seen.
 
-    The new certificate replaces the one in FOLDER, which is remembered. Records that the model or an earlier
-    certificate has used are refused where the register beside FOLDER knows them.
+    The new certificate replaces the one in FOLDER, which is kept on record. Records that the model or an earlier
+    certificate has used are refused if they are in the register beside FOLDER.
     """
     from fairdp.cli.printing import print_certificate
     from fairdp.commands.certify import CertifyTask, run_certify

@@ -1,4 +1,4 @@
-"""`fairdp compare`: methods beside each other, on the same records and at the same budgets."""
+"""`fairdp compare`: methods side by side, on the same records and at the same budgets."""
 
 import os
 import shlex
@@ -36,22 +36,22 @@ Examples:
 )
 @click.option("--epsilons", type=NUMBERS, default="1", show_default=True, help="Budgets ε, separated by commas.")
 @parameter_options("delta")
-@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Trainings of each kind.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Training runs for each combination."
+)
 @click.option(
     "--grid",
     multiple=True,
     callback=read_grid,
-    help="A parameter with values, such as weight_bound=.25,.5 or hidden=[32],[16,16]; several --grid are combined.",
+    help="A parameter with values, such as weight_bound=.25,.5 or hidden=[32],[16,16]; repeat --grid for more.",
 )
-@click.option(
-    "--workers", type=click.IntRange(min=1), help="Processes that share the work.  [default: one per processor]"
-)
+@click.option("--workers", type=click.IntRange(min=1), help="Number of processes to use.  [default: one per processor]")
 @click.option(
     "--backend",
     type=click.Choice(["local", "dask"]),
     default="local",
     show_default=True,
-    help="Processes of this machine, or the workers of a Dask cluster.",
+    help="Run in processes on this machine, or on the workers of a Dask cluster.",
 )
 @click.option("--scheduler", help="Address of the Dask scheduler, such as tcp://10.0.0.1:8786.")
 @click.option(
@@ -59,9 +59,9 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default="comparison",
     show_default=True,
-    help="Folder for tables, pictures and, in runs/, every finished training.",
+    help="Folder for tables, pictures and, in runs/, every finished training run.",
 )
-@seed_option("First of the seeds.  [default: 0]")
+@seed_option("First seed.  [default: 0]")
 @json_option
 def compare(
     table: Path | None,
@@ -79,10 +79,10 @@ def compare(
     as_json: bool,
     **of_table: Any,
 ) -> None:
-    """Train methods on the same records, at the same budgets and with several seeds, and show what each trades.
+    """Train methods on the same records, at the same budgets and with several seeds, and show the trade-offs.
 
-    Every training is kept in OUT/runs as soon as it ends: the same command continues an interrupted comparison, and a
-    larger one trains only what is new.
+    Every training run is stored in OUT/runs as soon as it ends: the same command continues an interrupted comparison,
+    and a larger one trains only what is new.
     """
     if (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
@@ -101,7 +101,7 @@ def compare(
         delta=delta,
         grid=grid,
     )
-    # Whatever is wrong with any training is said before the first one, and before anything is written.
+    # Anything wrong with any training run is reported before the first one starts and before anything is written.
     comparison.check()
     make_folder(out)
     with saying_which_trainings_are_kept(out / "runs"), progress_bar("training") as watch:
@@ -120,16 +120,17 @@ def compare(
 def _populations(
     dataset: tuple[str, ...] | None, table: Path | None, of_table: dict[str, Any]
 ) -> "tuple[Population, ...]":
-    """The records that are named, data sets or a table; loading them says what is missing."""
+    """The records to compare on, data sets or a table; loading them says what is missing."""
     from fairdp.commands.records import Source
     from fairdp.experiments.sweeps.populations import Population
 
     of_table["sensitive"] = of_table["sensitive"] or ()
     sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
-    return tuple(Population(dataset=own.dataset or (table.name if table else ""), source=own) for own in sources)
+    table_name = table.name if table else ""
+    return tuple(Population(dataset=source.dataset or table_name, source=source) for source in sources)
 
 
 def _say(line: str) -> None:
-    """A line of progress, where no bar shows it."""
+    """A line of progress, if there is no progress bar."""
     if not sys.stderr.isatty():
         click.echo(line, err=True)

@@ -1,4 +1,4 @@
-"""A comparison in the terminal: methods beside each other, and what all their runs cost."""
+"""A comparison in the terminal: methods side by side, and what all their runs cost."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,19 +9,20 @@ from fairdp.report.comparison import Row
 
 
 def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
-    """Methods beside each other, and what all their runs cost."""
+    """Methods side by side, and what all their runs cost."""
     if as_json:
         print_json(report)
         return
     names = {"auc": "AUC", "accuracy": "accuracy", "positive_rate": "positive"}
     names |= {"demographic_parity_difference": "parity gap", "demographic_parity_ratio": "ratio"}
     for dataset in dict.fromkeys(row["dataset"] for row in report["rows"]):
-        own = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
+        of_dataset = [row for row in [*report["rows"], *report["controls"]] if row["dataset"] == dataset]
         rows = [
             (Row.of(row).label, "∞" if row["epsilon"] is None else f"{row['epsilon']:g}", *_means(row, names))
-            for row in own
+            for row in of_dataset
         ]
-        seeds = f"mean ± standard error over {own[0]['n_runs']} seeds" if own[0]["n_runs"] > 1 else "one seed"
+        n_runs = of_dataset[0]["n_runs"]
+        seeds = f"mean ± standard error over {n_runs} seeds" if n_runs > 1 else "one seed"
         title = f"{dataset}: {seeds}, on the test records"
         print_table(title, rows, headers=("method", "ε", *names.values()), wrap_numbers=False)
     if report["controls"]:
@@ -33,6 +34,6 @@ def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _means(row: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Means, with the errors of the two that are traded: a terminal is narrow."""
+    """Means, with errors for only the two metrics that are traded: a terminal is narrow."""
     traded = {name: row["standard_error"][name] for name in ("accuracy", "demographic_parity_difference")}
     return [with_error(row["mean"][name], traded.get(name)) for name in names]

@@ -14,8 +14,9 @@ from fairdp.cli.options import json_option
 def export(folder: Path, out: Path, as_json: bool) -> None:
     """Write the saved model in FOLDER as an ONNX file: score, probability and decision of encoded records.
 
-    Its metadata hold the hash of the certificate, to compare with SHA256SUMS in FOLDER. A model that decides by group
-    or by a coin is refused: its decisions do not follow from the features alone. Needs pip install 'fairdp[onnx]'.
+    The metadata hold the hash of the certificate, to compare with SHA256SUMS in FOLDER. A model that decides by group
+    or by a coin cannot be exported: its decisions do not follow from the features alone. Needs pip install
+    'fairdp[onnx]'.
     """
     from fairdp.cli.printing import print_pairs
     from fairdp.commands.export import export_saved

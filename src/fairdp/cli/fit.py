@@ -35,7 +35,7 @@ Examples:
     OUTPUT,
     "--checkpoint",
     type=click.Path(path_type=Path),
-    help="File to continue from after a crash; keep it safe.",
+    help="File to resume from after a crash; keep it secret.",
 )
 @in_section(OUTPUT, "--resume", is_flag=True, help="Continue from the checkpoint.")
 @json_option

@@ -1,4 +1,4 @@
-"""Texts in the words of the command line: flags instead of parameters."""
+"""Texts for the command line: flags instead of parameters."""
 
 import click
 
@@ -9,9 +9,10 @@ _FLAGS = {name: declared.flag for name, declared in DECLARED.items() if declared
 
 
 def in_flags(error: InputError, command: click.Command) -> str:
-    """The message of an error, with what the user of a command types in place of the parameters that it mentions."""
-    typed = {str(own.name): own.opts[0] for own in command.params if isinstance(own, click.Option)}
-    typed |= {str(own.name): own.human_readable_name for own in command.params if isinstance(own, click.Argument)}
+    """The message of an error, with the flags of a command in place of the parameters it mentions."""
+    typed = {str(option.name): option.opts[0] for option in command.params if isinstance(option, click.Option)}
+    arguments = [argument for argument in command.params if isinstance(argument, click.Argument)]
+    typed |= {str(argument.name): argument.human_readable_name for argument in arguments}
     return error.in_words_of(lambda name: typed.get(name, name))
 
 

@@ -1,4 +1,4 @@
-"""Parameters with several values, as they are typed."""
+"""Parameters with several values, as typed on the command line."""
 
 import re
 from contextlib import suppress

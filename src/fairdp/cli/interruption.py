@@ -1,4 +1,4 @@
-"""What an interrupted run leaves behind, and how to go on."""
+"""What an interrupted run leaves behind, and how to continue."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from pathlib import Path
 def saying_what_is_kept(
     *, out: Path | None, checkpoint: Path | None, resume: bool, method: str | None
 ) -> Iterator[None]:
-    """Let an interruption say which of the files of a run were written since it began, and how to go on if one can."""
+    """On interruption, say which of a run's files were written since it began, and how to continue if possible."""
     model, state = _version(out), _version(checkpoint)
     try:
         yield
@@ -17,9 +17,9 @@ def saying_what_is_kept(
         if _version(out) not in (None, model):
             kept = f"the model had just been written to {str(out)!r}"
         elif _version(checkpoint) not in (None, None if resume else state):
-            kept = f"the run is kept in {str(checkpoint)!r}: give the same command with --resume to continue it"
+            kept = f"the run is kept in {str(checkpoint)!r}: run the same command with --resume to continue"
         else:
-            # On use: the names of the methods are needed by nobody who is not interrupted.
+            # Imported on use: only an interrupted run needs the names of the methods.
             from fairdp.methods import METHODS
 
             # A search, which names none, cannot be continued.
@@ -31,16 +31,16 @@ def saying_what_is_kept(
 
 @contextmanager
 def saying_which_trainings_are_kept(folder: Path) -> Iterator[None]:
-    """Let an interruption say how many trainings of a sweep are kept, and how to go on."""
+    """On interruption, say how many training runs of a sweep are kept, and how to continue."""
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"{len(list(folder.glob('*.json')))} finished trainings are kept in {str(folder)!r}"
-        raise KeyboardInterrupt(f"interrupted: {kept}; give the same command again to continue.") from None
+        kept = f"{len(list(folder.glob('*.json')))} finished training runs are kept in {str(folder)!r}"
+        raise KeyboardInterrupt(f"interrupted: {kept}; run the same command again to continue.") from None
 
 
 def _version(path: Path | None) -> tuple[int, int] | None:
-    """Another one whenever a file or folder is replaced; None without one, or for an empty one that tried the place."""
+    """Changes whenever a file or folder is replaced; None if there is none, or only an empty one."""
     if path is None or not path.exists() or not path.stat().st_size:
         return None
     return path.stat().st_ino, path.stat().st_mtime_ns

@@ -29,7 +29,7 @@ class Separated(click.ParamType[tuple[Any, ...]]):
         self.kind, self.name, self.example = kind, name, example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
-        """Read ``.007,.005`` as numbers, or ``a, b`` as names; a default is there already."""
+        """Read ``.007,.005`` as numbers, or ``a, b`` as names; a default is a tuple already."""
         if isinstance(value, tuple):
             return value
         try:
@@ -54,7 +54,7 @@ _TYPES: dict[Any, click.ParamType[Any]] = {
 
 
 def parameter_options(*names: str) -> Decorator:
-    """Options for parameters of the estimator, with the help, the default and the choices that are declared."""
+    """Options for parameters of the estimator, with the declared help, default and choices."""
     return together(*(_parameter_option(DECLARED[name]) for name in names))
 
 
@@ -91,12 +91,12 @@ def together(*options: Decorator) -> Decorator:
 
 
 def in_section(section: str, *flags: str, **said: Any) -> Decorator:
-    """An option of a command alone, under a heading."""
+    """An option that is not a parameter of the estimator, under a heading."""
     return click.option(*flags, cls=Option, section=section, **said)
 
 
 json_option = in_section(
-    OUTPUT, "--json", "as_json", is_flag=True, help="One JSON object on stdout, nothing else there."
+    OUTPUT, "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."
 )
 
 
@@ -106,10 +106,10 @@ def seed_option(help: str) -> Decorator:
 
 
 table_options = together(
-    in_section(DATA, "--label", help="Column to predict; two values."),
+    in_section(DATA, "--label", help="Column to predict; it must have two values."),
     in_section(DATA, "--positive", help="The label's value that counts as positive."),
     in_section(
-        DATA, "--sensitive", type=NAMES, help="Protected columns, separated by commas; several make intersections."
+        DATA, "--sensitive", type=NAMES, help="Protected columns, separated by commas; several form intersections."
     ),
     in_section(
         DATA,
@@ -137,7 +137,7 @@ model_options = together(
 
 
 def taken_source(parameters: dict[str, Any]) -> "Source":
-    """Where the records of a command come from, taken out of its options."""
+    """Where a command's records come from, taken out of its options."""
     from fairdp.commands.records import Source
 
     names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction")
@@ -163,7 +163,7 @@ def exit_unless_met(certificate: "Certificate | NotCertified", *, required: floa
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder before the work, so that a long run does not end with nowhere to write."""
+    """Make the folder before the work starts, so that a long run does not end with nowhere to write."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

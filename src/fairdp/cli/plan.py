@@ -10,7 +10,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
 
 
 @click.command(cls=SectionedCommand, epilog="\b\nExample:\n  fairdp plan --epsilon 1 --group-sizes 10771,21790\n")
-@in_section(DATA, "--group-sizes", type=WHOLE_NUMBERS, required=True, help="Records of each group.")
+@in_section(DATA, "--group-sizes", type=WHOLE_NUMBERS, required=True, help="Number of records in each group.")
 @parameter_options("method", "epsilon", "delta", "certify_fraction", "confidence", "certify_metrics")
 @in_section(
     CERTIFICATE,
@@ -27,7 +27,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     CERTIFICATE,
     "--target-width",
     type=float,
-    help="Ask how large a fraction brings every bound this close to its gap.",
+    help="Find the fraction to hold out so that every bound is this close to its gap.",
 )
 @in_section(
     CERTIFICATE,
@@ -35,7 +35,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     type=float,
     default=0.1,
     show_default=True,
-    help="Ask what a bound over all inputs costs in accuracy.",
+    help="Show what a bound for all possible inputs would cost in accuracy.",
 )
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
 @json_option
@@ -50,7 +50,7 @@ def plan(
     as_json: bool,
     **parameters: Any,
 ) -> None:
-    """Show noise, epsilon for every group and the expected width of the certificate, before any data is touched."""
+    """Show the noise, epsilon for every group and the expected width of the certificate, before touching any data."""
     from fairdp.cli.printing import print_plan
     from fairdp.commands.plan import CertificatePlan, plan_report
     from fairdp.config.certificate import METRICS

@@ -16,8 +16,8 @@ from fairdp.cli.options import json_option, seed_option
 def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json: bool) -> None:
     """Write score, probability and decision of the model in FOLDER for every row of TABLE.
 
-    The protected columns are not needed, except by a model of dp_postprocess. With decisions by chance the chance of a
-    positive one is written too; score and probability are then those of the model before the chance.
+    The protected columns are needed only by a dp_postprocess model. If decisions are randomised, the probability of a
+    positive decision is written too; score and probability are then those of the model before randomisation.
     """
     from fairdp.cli.printing import print_pairs
     from fairdp.commands.saved_models import run_predict
@@ -29,7 +29,7 @@ def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--dataset", help="The test split of a named data set instead of TABLE.")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Confidence of the intervals.")
 @seed_option("Seed of the resampling behind the intervals, for repeatable figures.")
 @json_option
 def evaluate(
@@ -37,7 +37,7 @@ def evaluate(
 ) -> None:
     """Measure utility and fairness of the model in FOLDER on labelled rows, with confidence intervals.
 
-    The figures are exact, so they are for the data holder's eyes: publishing them is outside the privacy guarantee.
+    The figures are exact, so they are for the data holder's eyes only: the privacy guarantee does not cover them.
     """
     from fairdp.cli.printing import print_evaluation
     from fairdp.commands.saved_models import run_evaluate

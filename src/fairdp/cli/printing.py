@@ -77,7 +77,7 @@ def print_certificate(report: "CertificateReport", *, as_json: bool) -> None:
 
 
 def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
-    """What was checked of a saved model."""
+    """What was checked in a saved model."""
     passed = all(check.passed for check in checks)
     if as_json:
         print_json({"verified": passed, "checks": checks})
@@ -87,7 +87,7 @@ def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
 
 
 def print_plan(report: "PlanReport", *, as_json: bool) -> None:
-    """The cost of a run that has not been made."""
+    """The cost of a planned run."""
     if as_json:
         print_json(report)
         return
@@ -160,7 +160,7 @@ def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str
 
 
 def _paper_rows(report: "PlanReport") -> list[tuple[str, str]]:
-    """The paper's bounds, which say nothing of the deployed model, and what an input-agnostic one would cost."""
+    """The paper's bounds, which say nothing about the deployed model, and what an input-agnostic one would cost."""
     paper, ceiling = report.paper, report.utility_ceiling
     best = f"{ceiling.accuracy:.4f} under a bound of {ceiling.input_agnostic_tau:g} for all inputs"
     if paper.theorem_2_printed is None:
@@ -181,7 +181,7 @@ def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
-    """What is certified of each metric, rounded to the safe side."""
+    """What is certified for each metric, rounded to the safe side."""
     claims = {name: gap for name, gap in certificate.gaps.items() if gap.claimed}
     found = {f"{name}_difference": f"at most {bound_above(gap.tau)}" for name, gap in claims.items()}
     parity = claims.get("demographic_parity")
@@ -259,7 +259,7 @@ def _number(value: float | None) -> str:
 
 
 def _epsilon(value: float) -> str:
-    """As in the statement: rounded up, never to less than was accounted."""
+    """As in the statement: rounded up, never below what was accounted for."""
     return "infinite" if math.isinf(value) else rounded_up(value)
 
 

@@ -28,15 +28,16 @@ Examples:
 def report(folder: Path, out: Path | None, format: str | None, comparison: Path | None, as_json: bool) -> None:
     """Write one file about the saved model, or the comparison, in FOLDER: privacy, fairness, cards and checks.
 
-    The model is verified first; if it does not verify, the page says so at its top and the exit code is 1. The page
-    needs no network, and without a comparison it holds only what may be published; the figures of a comparison are for
-    the data holder's eyes.
+    The model is verified first; if verification fails, the page says so at the top and the exit code is 1. The page
+    needs no network. Without a comparison it contains only what may be published; the figures of a comparison are for
+    the data holder's eyes only.
     """
     from fairdp.cli.printing import print_pairs
     from fairdp.report.writing import run_report
 
     written = run_report(folder, out=out, format=format, comparison=comparison)
     # A comparison promises nothing that could be verified.
-    print_pairs({name: own for name, own in asdict(written).items() if as_json or own is not None}, as_json=as_json)
+    fields = asdict(written).items()
+    print_pairs({name: value for name, value in fields if as_json or value is not None}, as_json=as_json)
     if written.verified is False:
         raise click.exceptions.Exit(1)

@@ -11,8 +11,10 @@ from fairdp.cli.options import json_option, make_folder, seed_option
 
 @click.command(epilog="\b\nExample:\n  fairdp reproduce certificate-slack --quick\n  fairdp reproduce --list\n")
 @click.argument("name", required=False)
-@click.option("--list", "only_list", is_flag=True, help="Show the studies and what each of them shows.")
-@click.option("--quick", is_flag=True, help="Less than a minute: shows that a study works, too few draws to conclude.")
+@click.option("--list", "only_list", is_flag=True, help="List the studies and what each one shows.")
+@click.option(
+    "--quick", is_flag=True, help="Show in under a minute that a study works, with too few draws to conclude anything."
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -20,14 +22,14 @@ from fairdp.cli.options import json_option, make_folder, seed_option
 )
 @click.option(
     "--datasets",
-    help="Of a study of several data sets only these, separated by commas.  [default: adult,credit,utkface]",
+    help="Run only these data sets of the study, separated by commas.  [default: adult,credit,utkface]",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Processes that share the work; the results do not depend on it.  [default: one per processor]",
+    help="Number of processes to use; it does not affect the results.  [default: one per processor]",
 )
-@seed_option("Seed of the whole study.  [default: 0]")
+@seed_option("Seed for the whole study.  [default: 0]")
 @json_option
 def reproduce(
     name: str | None,
@@ -41,8 +43,8 @@ def reproduce(
 ) -> None:
     """Run a study again and write its figures as JSON and Markdown.
 
-    Every training is kept in OUT/runs as soon as it ends: the same command continues a run that was interrupted, and
-    studies share trainings. Other records, settings or another version of the code are trained anew.
+    Every training run is stored in OUT/runs as soon as it ends: the same command continues an interrupted study, and
+    studies share runs. Changed records, settings or code are trained again.
     """
     from fairdp import __version__
     from fairdp.cli.printing import print_cards, print_pairs
@@ -60,7 +62,7 @@ def reproduce(
         raise click.BadParameter(f"{problem} {', '.join(STUDIES)}.", param_hint="NAME")
     if quick and datasets:
         raise click.UsageError("--quick takes the built-in population; leave out --datasets or --quick.")
-    # On use: a list of names, and a wrong one, need no training.
+    # Imported on use: listing names, or rejecting a wrong one, needs no training.
     from fairdp.experiments.studies.results import Run, record_of, write_results
     from fairdp.experiments.sweeps.store import Store
 

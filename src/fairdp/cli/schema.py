@@ -14,15 +14,15 @@ Example:
 """
 )
 @click.argument("table", type=click.Path(path_type=Path))
-@click.option("--label", required=True, help="Column to predict; two values.")
+@click.option("--label", required=True, help="Column to predict; it must have two values.")
 @click.option("--positive", help="The label's value that counts as positive.")
 @click.option("--sensitive", required=True, type=NAMES, help="Protected columns, separated by commas.")
 @json_option
 def schema(table: Path, label: str, positive: str | None, sensitive: tuple[str, ...], as_json: bool) -> None:
-    """Propose types, categories and bounds of TABLE as a schema file, for you to go through and confirm.
+    """Propose types, categories and bounds of TABLE as a schema file, for you to review and confirm.
 
-    The proposal has looked at private rows, and says so: until you replace what it read by what you know and set
-    "declared: true", models that are trained with it say that it was read from the table.
+    The proposal has looked at private rows, and says so: until you replace what it read with what you know and set
+    "declared: true", models trained with it say that the schema was read from the table.
     """
     from fairdp.cli.printing import print_pairs
     from fairdp.data.proposal import proposed_schema
@@ -33,4 +33,4 @@ def schema(table: Path, label: str, positive: str | None, sensitive: tuple[str, 
         print_pairs({"table": str(table), "declared": False, "schema": text}, as_json=True)
     else:
         click.echo(text, nl=False)
-    click.echo("Read from private rows: go through it, then set 'declared: true' (docs/schema.md).", err=True)
+    click.echo("Read from private rows: review it, then set 'declared: true' (docs/schema.md).", err=True)

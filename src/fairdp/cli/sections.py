@@ -7,7 +7,7 @@ import click
 from fairdp.config.parameters import CERTIFICATE, DATA, EXPERT, PRIVACY, TARGET
 
 SEARCH, OUTPUT = "Search", "Output"
-# Of the flags, under all headings alike; what is longer gets a line of its own.
+# Width of the flags, the same under all headings; longer ones get their own line.
 _WIDTH = 30
 SECTIONS = (DATA, SEARCH, PRIVACY, TARGET, CERTIFICATE, OUTPUT, EXPERT)
 
@@ -32,10 +32,10 @@ class SectionedCommand(click.Command):
 
 
 def options_by_section(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
-    """The options of a command by their headings; what says nothing about the run is output."""
+    """The options of a command by their headings; those without one go under the output."""
     options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
-    placed = {section: [own for own in options if _section_of(own) == section] for section in SECTIONS}
-    return {section: own for section, own in placed.items() if own}
+    placed = {section: [option for option in options if _section_of(option) == section] for section in SECTIONS}
+    return {section: found for section, found in placed.items() if found}
 
 
 def _section_of(option: click.Option) -> str:

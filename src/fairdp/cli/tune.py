@@ -1,4 +1,4 @@
-"""`fairdp tune`: settings chosen on private records, with the choice in epsilon."""
+"""`fairdp tune`: settings chosen on private records, with an epsilon that covers the choice."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ Examples:
     multiple=True,
     required=True,
     callback=read_grid,
-    help="A parameter with the values to try, such as learning_rate=1,7; several --grid are combined.",
+    help="A parameter with the values to try, such as learning_rate=1,7; repeat --grid to combine several.",
 )
 @in_section(
     SEARCH,
@@ -43,14 +43,14 @@ Examples:
     type=click.FloatRange(0, 1),
     default=1.0,
     show_default=True,
-    help="Gap, of --parity, that the most accurate model must keep; 1 asks for accuracy alone.",
+    help="Largest gap (of --parity) allowed for the most accurate model; 1 selects by accuracy alone.",
 )
 @in_section(
     SEARCH,
     "--trials",
     "expected_trials",
     type=float,
-    help="Trials on average, above 1.  [default: twice the combinations, at least 4]",
+    help="Average number of trials, above 1.  [default: twice the combinations, at least 4]",
 )
 @parameter_options("method", "epsilon", "delta", "random_state")
 @parameter_options("parity", "max_gap", "min_ratio", "positive_rate", "confidence", "certify_metrics", "require_tau")
@@ -69,8 +69,8 @@ def tune(
 ) -> None:
     """Train a random number of models, keep the best, and state an epsilon that covers the whole search.
 
-    Each trial has a random combination of the grid and about half of --epsilon, however many combinations there are.
-    The best is chosen by noisy counts; nothing else of the search is shown, because it is not paid for.
+    Each trial gets a random combination from the grid and about half of --epsilon, however many combinations there are.
+    The best is chosen by noisy counts; nothing else about the search is shown, because epsilon does not cover it.
     """
     with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=None):
         from fairdp.cli.printing import print_fit

@@ -1,4 +1,4 @@
-"""`fairdp verify`: compute epsilon and tau of a saved model again, and check its hashes."""
+"""`fairdp verify`: recompute epsilon and tau of a saved model, and check its hashes."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from fairdp.cli.options import json_option
 def verify(folder: Path, as_json: bool) -> None:
     """Check the saved model in FOLDER: hashes, epsilon from the recorded mechanism, tau from the recorded counts.
 
-    Exit code 1 if anything disagrees. Checksums notice damage; only a signature would notice a forger who makes all of
-    the files anew.
+    Exit code 1 if anything disagrees. Checksums detect damage; only a signature would expose someone who rewrites all
+    of the files.
     """
     from fairdp.cli.printing import print_checks
     from fairdp.saved.verify.folder import verify_folder

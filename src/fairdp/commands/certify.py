@@ -1,4 +1,4 @@
-"""`fairdp certify`: a new certificate of a saved model on fresh records, each of which is looked at once."""
+"""`fairdp certify`: a new certificate of a saved model on fresh records, each used only once."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -43,9 +43,9 @@ from fairdp.saved.used_records import (
     write_used_records,
 )
 
-# Chance that fresh records are refused although no more of them equal used ones than happens by chance.
+# Probability of refusing fresh records although no more of them equal used ones than chance explains.
 _FALSE_REFUSAL = 1e-9
-# Share of used records with an equal one, above which equality tells little.
+# Share of used records with an equal one above which equality says little.
 _TELLABLE = 0.2
 
 
@@ -64,7 +64,7 @@ class CertifyTask:
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateReport:
-    """What a new certificate claims, and what to be warned of."""
+    """What a new certificate claims, and the warnings."""
 
     method: str
     n_certify: int
@@ -103,7 +103,7 @@ def run_certify(task: CertifyTask) -> CertificateReport:
     tellable = task.allow_equal or refuse_used(used, fresh)
     knows_training = TRAINING in used.uses
     certificate = _certificate(task, estimator, counts, generators, _assumed(task, knows_training))
-    # Noted before anything is released: an interruption in between costs a look, never a look for free.
+    # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
     number = 1 + sum(name != TRAINING for name in used.uses)
     write_used_records(path, used.with_use(f"certificate {number}", fresh))
     estimator.certificate_ = certificate
@@ -119,10 +119,10 @@ def run_certify(task: CertifyTask) -> CertificateReport:
 
 
 def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> bool:
-    """Refuse records of which more equal used ones than happens by chance.
+    """Refuse records if more of them equal used ones than chance explains.
 
-    By chance a fresh record equals a used one about as often as a used one equals another. Where that is often, nothing
-    can be told but that the very same records come again; returns whether more could be told.
+    By chance a fresh record equals a used one about as often as one used record equals another. Where that is common,
+    only the very same set of records can be recognised. Returns whether more than that could be checked.
     """
     for name, known in used.uses.items():
         if len(fresh) and np.array_equal(np.sort(fresh), known):
@@ -140,7 +140,7 @@ def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> bool:
 def _used_before(equal: int, n_records: int, use: str) -> DataError:
     return DataError(
         f"{equal} of {n_records} records were used before ({use}), so they cannot certify the model; give records that "
-        "it has not seen, or add `allow_equal` if they are other people with equal values."
+        "it has not seen, or add `allow_equal` if they are different people with equal values."
     )
 
 
@@ -179,7 +179,7 @@ def _certificate(
     assumed: tuple[str, ...],
 ) -> Certificate:
     earlier = _earlier(estimator.certificate_)
-    # The difference of two releases with the same noise is exact: a seed that is used again must not repeat it.
+    # The difference of two releases with the same noise is exact: a reused seed must not repeat the noise.
     purpose = f"certificate {len(earlier) + 1}"
     names, group_sizes = estimator.group_names_, estimator.privacy_.group_sizes
     sizes, spent = noisy_sizes(
@@ -208,15 +208,15 @@ def _certificate(
 
 
 def _warnings(path: Path, knows_training: bool, tellable: bool) -> Iterator[str]:
-    """For the data holder's eyes: how often values are equal is no noisy count, so the certificate does not say it."""
+    """For the data holder only: how often values are equal is not a noisy count, so the certificate does not say it."""
     if not knows_training:
-        yield f"the training records are not noted in {str(path)!r}: whether any are among these is not known."
+        yield f"the training records are not listed in {str(path)!r}: whether any are among these is unknown."
     if not tellable:
         yield "too many people have equal values to tell whether these records were used before."
 
 
 def _assumed(task: CertifyTask, knows_training: bool) -> tuple[str, ...]:
-    """What the data holder vouches for, because it was not or could not be checked; nothing that depends on records."""
+    """What the data holder vouches for because it was not or could not be checked; it depends on no record."""
     return (
         UNUSED if knows_training else UNUSED_UNCHECKED,
         *([] if task.dataset is None else [NOT_CHOSEN_BY_TEST]),

@@ -13,7 +13,7 @@ from fairdp.saved.onnx import check_ending, check_exportable, described_onnx, ha
 
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
-    """What is in an exported file, and the certificate that speaks of it."""
+    """What is in an exported file, and the certificate that covers it."""
 
     out: str
     certificate_sha256: str
@@ -23,7 +23,7 @@ class ExportReport:
 
 
 def export_saved(folder: Path, out: Path) -> ExportReport:
-    """Write the saved model in a folder to an ONNX file with the hashes of that folder; says what is in the file."""
+    """Write the saved model in a folder to an ONNX file with the hashes of that folder; return what is in the file."""
     check_ending(out)
     if read_model(folder).model.model.kind == "custom":
         raise SavedModelError(

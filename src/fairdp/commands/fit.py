@@ -39,9 +39,9 @@ from fairdp.tuning import tune
 # A note of `fairsmooth`, and what it is.
 _BOUND = "overall_against_group_classifier"
 _BOUND_IN_WORDS = (
-    "for any input, the most by which the expectation of the averaged model over all noise on its parameters can be "
-    "from that of each group's model; no bound on a gap between groups, nor on the deployed decision, which is made "
-    "from a fixed number of draws"
+    "for any input, the largest possible difference between the expectations of the averaged model and of each group's "
+    "model over all noise on the parameters; not a bound on a gap between groups, nor on the deployed decision, which "
+    "is made from a fixed number of draws"
 )
 
 
@@ -60,7 +60,7 @@ class FitTask:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """Settings that are chosen out of several, and paid for."""
+    """A search for settings that ε covers."""
 
     grid: dict[str, list[Any]]
     within_gap: float
@@ -69,7 +69,7 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """What may be shown of a search: which settings won, not how many were tried or what the others reached."""
+    """What may be shown about a search: which settings won, not how many were tried or how the others did."""
 
     chosen: dict[str, object]
     expected_trials: float | None
@@ -78,7 +78,7 @@ class Tuned:
 
 @dataclass(frozen=True, kw_only=True)
 class FitReport:
-    """What a run has made, spent, measured and promised.
+    """What a run produced, spent, measured and promised.
 
     ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
     counts, and the other sizes are None.
@@ -113,7 +113,7 @@ class FitReport:
 
 
 def run_fit(task: FitTask) -> FitReport:
-    """Train, certify, measure and save; all that can be refused is refused before training."""
+    """Train, certify, measure and save; whatever can be refused is refused before training."""
     start = time.perf_counter()
     estimator = FairDPClassifier(**task.parameters)
     settings = RunSettings.of(**estimator.get_params(deep=False))
@@ -150,7 +150,7 @@ def run_fit(task: FitTask) -> FitReport:
 
 
 def _total(estimator: FairDPClassifier, start: float, task: FitTask) -> float:
-    """Seconds of it all; of a search only those of the best trial, because all would tell how many there were."""
+    """Total seconds; for a search only those of the best trial, because the total would reveal the number of trials."""
     return time.perf_counter() - start if task.search is None else math.fsum(estimator.seconds_.values())
 
 
@@ -164,7 +164,7 @@ def _tuned(estimator: FairDPClassifier, search: Search) -> Tuned:
 
 
 def _check_serves(method: str, source: Source) -> None:
-    """Refuse, before anything is read, images for a method that takes tables only."""
+    """Before anything is read, refuse images for a method that takes only tables."""
     card = DATASETS.get(source.dataset or "")
     if card is not None and card.images and METHODS[method].closed_form:
         raise ParameterError(
@@ -188,7 +188,7 @@ def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tupl
         schema = None if records.schema is None else records.schema.to_dict()
         assumed = records.public_assumptions
         if task.search is None:
-            # Of a table, once it is split, only the parts are needed; named data sets may be there for reading only.
+            # Once a table is split, only its parts are needed; named data sets may be read-only.
             train = replace(records.train, expendable=task.source.table is not None)
             estimator.fit_grouped(train, progress=progress, public_assumptions=assumed, feature_schema=schema)
         else:

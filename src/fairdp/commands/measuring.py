@@ -1,4 +1,4 @@
-"""What a model does on records, and what a user should be warned of."""
+"""What a model does on records, and what to warn a user about."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ from fairdp.metrics.scored_records import evaluate_decisions
 
 
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
-    """Utility and fairness on held-out records, exactly: for the data holder's eyes."""
-    # Once: a model that is smoothed over its parameters runs a hundred times for them.
+    """Exact utility and fairness on held-out records: for the data holder's eyes only."""
+    # Computed once: a model smoothed over its parameters runs a hundred times for each record.
     scores = estimator.scores(test.X)
     decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     return evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)

@@ -177,7 +177,7 @@ def _paper_bounds(plan: Plan, rate: float) -> PaperBounds:
     if not plan.noise_std or math.isinf(recipe.weight_bound):
         return PaperBounds()
     bound = {"weight_bound": recipe.weight_bound, "clip_norm": recipe.clip_norm, "learning_rate": rate}
-    # The mean of N heads is N^½ times as noisy as the one head that the theorem speaks of.
+    # The mean of N heads is N^½ times as noisy as the one head that the theorem is about.
     deployed = rate * plan.noise_std * math.sqrt(recipe.n_members)
     n_groups = len(recipe.group_sizes)
     return PaperBounds(

@@ -1,4 +1,4 @@
-"""A progress bar where somebody can see it."""
+"""A progress bar, if somebody can see it."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Where the records of a command come from, and what is to be said of them."""
+"""Where a command's records come from, and what to say about them."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """Training and test records with what is to be said of them."""
+    """Training and test records, with what to say about them."""
 
     name: str
     train: GroupedData
@@ -60,7 +60,7 @@ def load_records(source: Source) -> Records:
         schema_path=source.schema,
         positive=source.positive,
     )
-    # Nobody else holds the table as a whole.
+    # Nobody else holds the whole table.
     whole = replace(table.data, expendable=True)
     train, test = split_by_own_coin(whole, seed=0, share=source.test_fraction)
     assumed = () if table.schema.declared else (READ_FROM_TABLE,)

@@ -43,7 +43,7 @@ class EvaluationReport:
     confidence: float
     intervals: Mapping[str, tuple[float, float]]
     warnings: tuple[str, ...]
-    note: str = "Exact figures on real records: for the data holder's eyes, outside the privacy guarantee."
+    note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
 
 
 def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> PredictionReport:
@@ -127,7 +127,7 @@ def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
 
 
 def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
-    """A saved model and the test records of a data set of the kind that it was trained on."""
+    """A saved model and the test records of a data set of the kind it was trained on."""
     estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
     other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
     shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)

@@ -20,7 +20,7 @@ CERTIFIABLE = {
     "demographic_parity": Metric(
         rates=("positive",),
         name="demographic parity gap",
-        definition="largest difference of two groups' rates of positive decisions",
+        definition="largest difference between two groups' rates of positive decisions",
     ),
     "equal_opportunity": Metric(
         rates=("true_positive",),

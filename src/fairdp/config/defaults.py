@@ -122,7 +122,7 @@ def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     return max(FEWEST_STEPS, round(defaults.n_epochs / sample_rate))
 
 
-_NUMBERS = {own.name for own in fields(TrainConfig)}
+_NUMBERS = {field.name for field in fields(TrainConfig)}
 # What `train_config` takes: the parameters of an estimator that become numbers of a run.
 TRAINING_PARAMETERS = tuple(name for name in DECLARED if name in _NUMBERS or name == "learning_rate")
 

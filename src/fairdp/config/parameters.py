@@ -27,13 +27,13 @@ class Declaration:
     Parameters
     ----------
     help
-        What it means, as sentences; methods and other parameters stand in backquotes.
+        What it means, in sentences; methods and other parameters are in backquotes.
     check
-        Refuses values that it cannot have; None leaves that to whoever takes them.
+        Rejects invalid values; None leaves that to whoever uses them.
     when_none
-        What happens if it is left at None, for those that need not be chosen.
+        What happens if it is left at None.
     flag
-        How the command line calls it; None if it cannot be given there.
+        Its name on the command line; None if it cannot be given there.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Declaration:
 
 
 def parameter(default: Any, group: str, help: str, *, flag: str | None = "", **more: Any) -> Any:
-    """Declare a parameter: its default, and whatever else `Declaration` holds; its flag is its name by default."""
+    """Declare a parameter: its default and the other fields of `Declaration`; by default the flag is the name."""
     return field(default=default, metadata={"group": group, "help": help, "flag": flag, **more})
 
 
@@ -66,7 +66,7 @@ class Parameters:
     module: Callable[..., Any] | None = parameter(
         None,
         DATA,
-        "Class or function that builds a feature extractor of your own, used instead of `model`.",
+        "Class or function that builds your own feature extractor, used instead of `model`.",
         flag=None,
     )
 
@@ -77,13 +77,13 @@ class Parameters:
     group_sizes: str = parameter(
         "public",
         PRIVACY,
-        "Whether the sizes of the groups may be known; private ones are counted with noise, for 5 % of `epsilon`.",
+        "Whether group sizes are public; private ones are counted with noise, for 5 % of `epsilon`.",
         choices=("public", "private"),
     )
     max_sample_weight: float = parameter(
         1.0,
         PRIVACY,
-        "Largest weight that `fit` may be given in `sample_weight`; noise is scaled to it.",
+        "Largest value allowed in `sample_weight`; noise is scaled to it.",
         flag=None,
         check=_checks.finite_positive,
     )
@@ -112,7 +112,7 @@ class Parameters:
     min_ratio: float | None = parameter(
         None,
         TARGET,
-        "Smallest of these rates over the largest, to aim at, such as 0.8.",
+        "Smallest ratio of two of these rates to aim at, such as 0.8.",
         check=limits.share(0.8),
         when_none="any",
     )
@@ -133,14 +133,14 @@ class Parameters:
     certify_metrics: tuple[str, ...] | None = parameter(
         None,
         CERTIFICATE,
-        f"Gaps to bound, out of {', '.join(f'`{metric}`' for metric in METRICS)}; fewer get tighter bounds.",
+        f"Gaps to bound, from {', '.join(f'`{metric}`' for metric in METRICS)}; fewer get tighter bounds.",
         check=limits.metrics,
         when_none="all three",
     )
     require_tau: float | None = parameter(
         None,
         CERTIFICATE,
-        "Bound that every certified gap must meet; they are tested one after the other.",
+        "Bound that every certified gap must meet; the gaps are tested one after the other.",
         check=_checks.in_unit_interval,
     )
     n_looks: int = parameter(
@@ -154,37 +154,37 @@ class Parameters:
     target_tau: float | None = parameter(
         None,
         CERTIFICATE,
-        "Gap to which decisions are diluted where the certificate alone does not reach it.",
+        "Gap to reach by diluting decisions if the certificate alone does not reach it.",
         check=_checks.in_unit_interval,
     )
 
     sample_rate: float | None = parameter(
-        None, EXPERT, "Chance of a record to be in a batch, q; raised for small groups.", check=_checks.sample_rate
+        None, EXPERT, "Probability that a record is in a batch, q; raised for small groups.", check=_checks.sample_rate
     )
     n_steps: int | None = parameter(None, EXPERT, "Number of steps, T.", check=_checks.positive_integer)
     clip_norm: float | None = parameter(
         None, EXPERT, "Bound on one record's gradient, C.", check=_checks.finite_positive
     )
     learning_rate: float | tuple[float, ...] | None = parameter(
-        None, EXPERT, "Step size η, or several, each for an equal part of the run.", check=limits.step_sizes
+        None, EXPERT, "Step size η, or several, each used for an equal part of the run.", check=limits.step_sizes
     )
     schedule: str = parameter(
         "piecewise",
         EXPERT,
-        "Step sizes in equal parts, or falling as in the paper's Theorem 4 from the first of them.",
+        "Use the step sizes for equal parts of the run, or let the first decay as in the paper's Theorem 4.",
         choices=("piecewise", "inverse_sqrt"),
     )
     optimizer: str | None = parameter(
         None,
         EXPERT,
-        "How steps are taken; `adam_then_sgd` hands over for the last tenth.",
+        "Optimiser; `adam_then_sgd` switches to SGD for the last tenth.",
         choices=("adam", "sgd", "adam_then_sgd"),
     )
     momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
     sgd_learning_rate: float = parameter(
         0.005,
         EXPERT,
-        "Step size of SGD after `adam_then_sgd` hands over, and in the last step that makes the ensemble.",
+        "Step size of SGD after `adam_then_sgd` switches, and in the last step, which makes the ensemble.",
         check=_checks.finite_positive,
     )
     activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
@@ -192,7 +192,9 @@ class Parameters:
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
     )
-    n_members: int = parameter(10, EXPERT, "Heads of the ensemble, N; for `fairdp`.", check=_checks.positive_integer)
+    n_members: int = parameter(
+        10, EXPERT, "Number of heads in the ensemble, N; for `fairdp`.", check=_checks.positive_integer
+    )
     noise_allocation: str = parameter(
         "per_group",
         EXPERT,
@@ -207,24 +209,26 @@ class Parameters:
     parameter_noise: float = parameter(
         0.1,
         EXPERT,
-        "Deviation of the noise on the parameters; for `fairsmooth`, `dpsgd_smooth`, `fairfm_smooth`.",
+        "Standard deviation of the noise on the parameters; for `fairsmooth`, `dpsgd_smooth`, `fairfm_smooth`.",
         check=_checks.finite_positive,
     )
-    n_draws: int = parameter(100, EXPERT, "Draws of that noise to average over.", check=_checks.positive_integer)
+    n_draws: int = parameter(
+        100, EXPERT, "Number of draws of that noise to average over.", check=_checks.positive_integer
+    )
     predictor: str = parameter(
         "deterministic",
         EXPERT,
-        "The rule that decides: fixed, a random head for each person (gibbs), or noise on the head for each person "
+        "Decision rule: deterministic, a random head for each person (gibbs), or noise on the head for each person "
         "(smoothed). The same person always gets the same decision.",
         choices=("deterministic", "gibbs", "smoothed"),
     )
     smoothing: float = parameter(
-        1.0, EXPERT, "Deviation of the noise of the smoothed predictor.", check=_checks.finite_positive
+        1.0, EXPERT, "Standard deviation of the noise of the smoothed predictor.", check=_checks.finite_positive
     )
     max_physical_batch_size: int = parameter(
         limits.LARGEST_PHYSICAL_BATCH,
         EXPERT,
-        "Records per forward pass; trades memory for speed, and changes the result by rounding only.",
+        "Records per forward pass; trades memory for speed, and changes the result only by rounding.",
         check=limits.physical_batch,
     )
 
@@ -234,11 +238,14 @@ def _declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) ->
     return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})
 
 
-DECLARED = {own.name: _declaration(own.name, own.default, own.type, own.metadata) for own in fields(Parameters)}
+DECLARED = {
+    declared.name: _declaration(declared.name, declared.default, declared.type, declared.metadata)
+    for declared in fields(Parameters)
+}
 
 
 def check_parameters(**values: Any) -> None:
-    """Refuse values that break what is declared of their parameters; None is none of them."""
+    """Refuse values that their declarations do not allow; None is allowed where it is the default."""
     for name, value in values.items():
         declared = DECLARED[name]
         if value is None and declared.default is None:

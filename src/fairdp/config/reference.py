@@ -1,4 +1,4 @@
-"""The parameters in words, as `help` shows them: what they mean, and what they are if nobody chooses them."""
+"""The parameters in words, as `help` shows them: what they mean and what their defaults are."""
 
 import textwrap
 from collections.abc import Callable, Iterator
@@ -9,21 +9,21 @@ from fairdp.config.parameters import DECLARED, GROUPS, Declaration
 
 T = TypeVar("T")
 
-# Parameters with a default of the method and the kind of model.
+# Parameters whose default depends on the method and the kind of model.
 BY_METHOD: dict[str, Callable[[Defaults], Any]] = {
-    "sample_rate": lambda own: own.sample_rate,
-    "n_steps": lambda own: default_n_steps(own, own.sample_rate),
-    "clip_norm": lambda own: own.clip_norm,
-    "learning_rate": lambda own: own.learning_rates,
-    "optimizer": lambda own: own.optimizer,
-    "momentum": lambda own: own.momentum,
-    "activation": lambda own: own.activation,
+    "sample_rate": lambda defaults: defaults.sample_rate,
+    "n_steps": lambda defaults: default_n_steps(defaults, defaults.sample_rate),
+    "clip_norm": lambda defaults: defaults.clip_norm,
+    "learning_rate": lambda defaults: defaults.learning_rates,
+    "optimizer": lambda defaults: defaults.optimizer,
+    "momentum": lambda defaults: defaults.momentum,
+    "activation": lambda defaults: defaults.activation,
 }
 _OTHERS = "others"
 
 
 def default_text(name: str) -> str:
-    """What a parameter is if nobody chooses it; methods and other parameters stand in backquotes.
+    """The default of a parameter; methods and other parameters are in backquotes.
 
     >>> default_text("confidence"), default_text("hidden"), default_text("certify_metrics")
     ('0.95', '32', 'all three')
@@ -39,7 +39,7 @@ def default_text(name: str) -> str:
 
 
 def default_by_method(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Default of each method that has one of its own, and of the others: for tables, and for images."""
+    """The default for each method that has its own, and for the others: on tables, and on images."""
     value_of = BY_METHOD[name]
     methods = sorted({*METHOD_MODELS, *(method for method, _ in METHOD_DEFAULTS)})
     tables = {method: value_of(defaults_of(METHOD_MODELS.get(method, "mlp"), method)) for method in methods}
@@ -47,8 +47,8 @@ def default_by_method(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return _with_others(tables, value_of(DEFAULTS["mlp"])), _with_others(images, value_of(DEFAULTS["cnn"]))
 
 
-def _with_others(own: dict[str, Any], common: Any) -> dict[str, Any]:
-    return {**{method: value for method, value in own.items() if value != common}, _OTHERS: common}
+def _with_others(by_method: dict[str, Any], common: Any) -> dict[str, Any]:
+    return {**{method: value for method, value in by_method.items() if value != common}, _OTHERS: common}
 
 
 def _listed(values: dict[str, Any]) -> str:
@@ -67,7 +67,7 @@ def shown(value: Any) -> str:
 
 
 def of_group(group: str) -> list[Declaration]:
-    """The parameters of a group, those first that people need most."""
+    """The parameters of a group, the most needed first."""
     return [declared for declared in DECLARED.values() if declared.group == group]
 
 
@@ -93,7 +93,7 @@ _INDENTED: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "   
 
 
 def meaning(declared: Declaration) -> str:
-    """What a parameter means, and what it may be."""
+    """What a parameter means, and the values it may take."""
     choices = ", ".join(f'``"{choice}"``' for choice in declared.choices)
     return f"{declared.help} One of {choices}." if choices else declared.help
 

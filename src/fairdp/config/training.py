@@ -50,7 +50,7 @@ class TrainConfig:
     n_draws: int = Parameters.n_draws
 
     def __post_init__(self) -> None:
-        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         check_parameters(
             learning_rate=self.learning_rates,
             **{name: value for name, value in values.items() if name in DECLARED},

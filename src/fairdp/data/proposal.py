@@ -36,7 +36,7 @@ def proposed_schema(
     outcome = {"label": schema.label, "positive": schema.positive, "negative": schema.negative}
     lines = [_HEAD.format(table=table), _yaml(outcome)]
     lines.append("sensitive:\n")
-    lines += [_protected(own, frame) for own in schema.protected]
+    lines += [_protected(column, frame) for column in schema.protected]
     lines.append(_groups_note(schema, frame))
     lines.append("columns:\n")
     lines += [_column(column, frame[column.name]) for column in schema.columns]
@@ -44,8 +44,8 @@ def proposed_schema(
     return "".join(lines)
 
 
-def _protected(own: Categorical, frame: pd.DataFrame) -> str:
-    return f"  - {_flow({'name': own.name, 'groups': list(own.categories)})}\n{_rare(own, frame[own.name])}"
+def _protected(column: Categorical, frame: pd.DataFrame) -> str:
+    return f"  - {_flow({'name': column.name, 'groups': list(column.categories)})}\n{_rare(column, frame[column.name])}"
 
 
 def _groups_note(schema: TableSchema, frame: pd.DataFrame) -> str:

@@ -123,9 +123,11 @@ class TableSchema:
     def encode_groups(self, frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Group code of each row, shape (n_samples,), and the names of all declared groups."""
         codes = np.zeros(len(frame), dtype=np.int64)
-        for own in self.protected:
-            values = _complete(frame, own.name)
-            codes = codes * len(own.categories) + category_codes(values, own.name, own.categories, other=own.other)
+        for column in self.protected:
+            values = _complete(frame, column.name)
+            codes = codes * len(column.categories) + category_codes(
+                values, column.name, column.categories, other=column.other
+            )
         return codes, self.group_names
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,8 +136,12 @@ class TableSchema:
         columns = [{"type": types[type(column)], **_plain(asdict(column))} for column in self.columns]
         # Lists, not mappings, where the order matters: group codes follow it.
         groups = [
-            {"name": own.name, "groups": list(own.categories), **({"other": own.other} if own.other else {})}
-            for own in self.protected
+            {
+                "name": column.name,
+                "groups": list(column.categories),
+                **({"other": column.other} if column.other else {}),
+            }
+            for column in self.protected
         ]
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
         return {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}

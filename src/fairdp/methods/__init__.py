@@ -16,14 +16,14 @@ from fairdp.methods.fairsmooth import fairsmooth
 
 _RECORD = "(ε, δ)-DP per record"
 
-# Part of epsilon that a post-processing method counts its decisions with.
+# Share of epsilon that a post-processing method spends on counting its decisions.
 _HISTOGRAM_SHARE = 0.1
 
 MakeRecipe = Callable[[TrainConfig, tuple[float, ...]], Recipe]
 
 
 def _with_companion(name: str) -> MakeRecipe:
-    """The recipe of a method that looks at records as torch has them; imported on use, for plans that need no torch."""
+    """The recipe of a method that needs torch; imported on use, because plans do not need torch."""
 
     def recipe(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe:
         made: Recipe = getattr(import_module(f"fairdp.methods.{name}"), name)(config, group_sizes)
@@ -64,17 +64,17 @@ class Method:
     closed_form: bool = False
 
     def histogram_epsilon(self, epsilon: float) -> float:
-        """Pure ε, out of the budget, for the count of decisions that they are changed by."""
+        """Pure ε, out of the budget, for counting the decisions in order to change them."""
         return _HISTOGRAM_SHARE * epsilon if self.post_processes and math.isfinite(epsilon) else 0.0
 
     @property
     def is_one_run(self) -> bool:
-        """Whether a single run of steps trains it, which can be continued from a checkpoint."""
+        """Whether it is trained by a single run of steps, which can be resumed from a checkpoint."""
         return not (self.group_models or self.closed_form)
 
     @property
     def has_iterates(self) -> bool:
-        """Whether the deployed model exists, in an earlier form, while training goes on."""
+        """Whether an earlier form of the deployed model exists during training."""
         return self.is_one_run and not self.post_processes and not self.averages
 
     @property

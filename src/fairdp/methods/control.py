@@ -67,18 +67,18 @@ def balanced(values: Rates, gains: Rates, threshold: float) -> Rates:
     >>> balanced(np.array([0.5, 0.1]), np.array([1.0, 1.0]), 0.1)
     array([ 0.1, -0.1])
     """
-    own = list(zip(values.tolist(), gains.tolist(), strict=True))
+    pairs = list(zip(values.tolist(), gains.tolist(), strict=True))
 
     def total(level: float) -> float:
-        return sum(gain * _soft(value - level, threshold) for value, gain in own)
+        return sum(gain * _soft(value - level, threshold) for value, gain in pairs)
 
-    points = sorted([value - threshold for value, _ in own] + [value + threshold for value, _ in own])
+    points = sorted([value - threshold for value, _ in pairs] + [value + threshold for value, _ in pairs])
     last = bisect.bisect_right(points, 0.0, key=lambda point: -total(point)) - 1
     level, above = points[last], total(points[last])
     if above > 0:
         level += (points[last + 1] - level) * above / (above - total(points[last + 1]))
-    pulls = [gain * _soft(value - level, threshold) for value, gain in own]
-    # What rounding leaves of the sum would pile up over the steps.
+    pulls = [gain * _soft(value - level, threshold) for value, gain in pairs]
+    # What rounding leaves in the sum would accumulate over the steps.
     rest = sum(pulls) / len(pulls)
     return np.array([pull - rest for pull in pulls])
 

@@ -1,4 +1,4 @@
-"""DP-FERMI: an adversary that bounds how much decisions tell of the group, trained by the same private steps."""
+"""DP-FERMI: an adversary that bounds how much decisions reveal about the group, trained by the same private steps."""
 
 from dataclasses import dataclass, replace
 
@@ -46,8 +46,8 @@ class Adversary(Companion):
     def contributions(self, seen: Seen, memory: Memory) -> Tensor:
         p = torch.sigmoid(seen.scores)
         chances = torch.stack([1 - p, p], 1)
-        own = torch.nn.functional.one_hot(seen.groups, len(self.group_shares)) * self._inverse_roots()
-        return _SCALE * (2 * chances[:, :, None] * (own[:, None, :] - memory["W"])).flatten(1)
+        indicators = torch.nn.functional.one_hot(seen.groups, len(self.group_shares)) * self._inverse_roots()
+        return _SCALE * (2 * chances[:, :, None] * (indicators[:, None, :] - memory["W"])).flatten(1)
 
     def learn(self, noisy: Tensor, memory: Memory) -> None:
         W = memory["W"] + _ASCENT_RATE / _SCALE * noisy.view_as(memory["W"])

@@ -1,4 +1,4 @@
-"""DP-SGD: the recipe that the other methods are written as changes of."""
+"""DP-SGD: the recipe that all other methods modify."""
 
 from fairdp.accounting.recipe import Recipe
 from fairdp.config.training import TrainConfig

@@ -45,7 +45,7 @@ class GroupAdaptiveClip(Companion):
         shorter, longer = noisy.clamp(min=0).view(-1, 2).T
         counted = shorter + longer
         ratios = (longer / counted) / (longer.sum() / counted.sum())
-        # No count is left above zero: nothing is known, and the group is treated as the average.
+        # If no count is above zero, nothing is known, and the group is treated as average.
         memory["factors"] = 1 + ratios.nan_to_num(nan=1.0, posinf=1.0)
 
     def clip_factors(self, memory: Memory) -> Tensor:

@@ -1,4 +1,4 @@
-"""FairDP, as the paper describes it where that is private."""
+"""FairDP as the paper describes it, corrected where that is not private."""
 
 from dataclasses import replace
 

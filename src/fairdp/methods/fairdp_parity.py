@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # A plan needs the recipe, and should not wait for torch.
 
 _SHARE = 0.2
 _INTEGRAL, _PROPORTIONAL = 1.8, 13.6
-# The overall rate answers to a pull on everybody more strongly than a gap does to pulls that sum to zero.
+# The overall rate responds to a pull on everybody more strongly than a gap does to pulls that sum to zero.
 _RATE_INTEGRAL, _RATE_PROPORTIONAL = 0.3, 3.0
 _SMOOTHING = 0.8
 _AVERAGING = 0.95
 _LARGEST_PULL = 10.0
 # How far the clip norm follows the largest pull, where cells depend on labels, and by how much at most.
 _ROOM, _MOST_ROOM = 0.7, MOST_CLIP_ROOM
-# A label is taken to be at least this frequent in its group, until the counts know better.
+# A label is assumed to be at least this frequent in its group, until the counts say otherwise.
 _SMALLEST_SHARE = 0.02
 
 
@@ -72,7 +72,7 @@ class ParityControl(Companion):
 
     @cached_property
     def _group_shares(self) -> Rates:
-        """Part of all records that is in the group of each cell."""
+        """Share of all records that is in the group of each cell."""
         shares = np.array(self.group_sizes) / sum(self.group_sizes)
         return np.tile(shares, 2) if self._by_label else shares
 
@@ -92,7 +92,7 @@ class ParityControl(Companion):
 
         # Until the counts say more, half of each group has either label.
         shares = torch.from_numpy(self._group_shares * (0.5 if self._by_label else 1.0))
-        # Each in memory of its own: a checkpoint takes no two names for the same numbers.
+        # Each in its own memory: a checkpoint cannot hold two names for the same tensor.
         cells = {name: torch.zeros_like(shares) for name in ("counted", "rates", "integral", "pulls")}
         return {"shares": shares, **cells, **{name: shares.new_zeros(1) for name in ("rate_pull", "look")}}
 
@@ -117,19 +117,19 @@ class ParityControl(Companion):
         kept = _SMOOTHING**self.steps_per_look
         weighted = kept * memory["rates"].numpy() + (1 - kept) * rates
         smoothed = (weighted / (1 - kept**look)).clip(0.0, 1.0)
-        # The integral gains fall to zero, so that what is averaged at the end has come to rest.
+        # The integral gains fall to zero, so that the iterates averaged at the end have settled.
         fall = self.steps_per_look * (1 - (look - 1) * self.steps_per_look / self.n_steps)
         integral, pulls = memory["integral"].numpy().copy(), np.zeros_like(rates)
-        for own in self._peers:
+        for peers in self._peers:
             control = BandControl(
-                shares=shares[own],
-                width=allowed_gap(smoothed[own], self.max_gap, self.min_ratio),
+                shares=shares[peers],
+                width=allowed_gap(smoothed[peers], self.max_gap, self.min_ratio),
                 integral=_INTEGRAL * fall,
                 proportional=_PROPORTIONAL,
                 largest=_LARGEST_PULL,
             )
-            integral[own] = control.raised(integral[own], rates[own])
-            pulls[own] = integral[own] + control.damping(smoothed[own])
+            integral[peers] = control.raised(integral[peers], rates[peers])
+            pulls[peers] = integral[peers] + control.damping(smoothed[peers])
         pulls /= shares
         if self.positive_rate is not None:
             pulls += self._rate_pull(rates @ shares, smoothed @ shares, fall, memory)
@@ -137,7 +137,7 @@ class ParityControl(Companion):
         memory.update({name: memory["shares"].new_tensor(value) for name, value in new.items()})
 
     def _rate_pull(self, rate: float, smoothed: float, fall: float, memory: Memory) -> float:
-        """Pull on everybody towards the stated overall rate."""
+        """Pull on everybody towards the target overall rate."""
         assert self.positive_rate is not None
         raised = float(memory["rate_pull"]) + _RATE_INTEGRAL * fall * (rate - self.positive_rate)
         raised = min(max(raised, -_LARGEST_PULL), _LARGEST_PULL)
@@ -145,7 +145,7 @@ class ParityControl(Companion):
         return raised + _RATE_PROPORTIONAL * (smoothed - self.positive_rate)
 
     def clip_factors(self, memory: Memory) -> "Tensor | None":
-        """Room for pulls on cells that few records are in: clipped away, they would pull down but not up."""
+        """Room for pulls on cells with few records: if clipped away, the others would pull down but not up."""
         if not self._by_label:
             return None
         largest = 1 + float(memory["pulls"].abs().max())

@@ -1,4 +1,4 @@
-"""FairSmooth: a model of its own for every group, trained on smoothed parameters, and their average."""
+"""FairSmooth: a separate model for every group, trained on smoothed parameters, and their average."""
 
 from dataclasses import replace
 

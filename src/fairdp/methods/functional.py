@@ -48,8 +48,8 @@ def fair_functional_head(
     V = features_of(data.X, n_active=n_active)
     minimisers = []
     for group in range(data.n_groups):
-        own = data.groups == group
-        noisy = release(coefficients(V[own], data.y[own]), scales=scales, rand_below=rand_below)
+        members = data.groups == group
+        noisy = release(coefficients(V[members], data.y[members]), scales=scales, rand_below=rand_below)
         minimisers.append(minimiser(noisy, scales=scales))
     return head_of(np.mean(minimisers, axis=0))
 

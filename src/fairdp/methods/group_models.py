@@ -1,4 +1,4 @@
-"""A model of its own for every group, and their average."""
+"""A separate model for every group, and their average."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,14 +18,16 @@ from fairdp.training.state import FlatOptimizer, TrainingState
 def train_group_models(
     state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig, observe: Callable[[TrainingState], bool]
 ) -> tuple[float, ...]:
-    """Train the model once on each group, from one start, and leave the average of the parameters in it.
+    """Train the model once on each group, from the same start, and set it to the average of the parameters.
 
     Returns how far the average is from the parameters of each group, ‖θ − θ_k‖.
     """
     start, finished = state.model.params.clone(), []
     for group in range(data.n_groups):
-        own = data.take(np.flatnonzero(data.groups == group))
-        alone = replace(own, groups=np.zeros_like(own.groups), group_names=own.group_names[group : group + 1])
+        members = data.take(np.flatnonzero(data.groups == group))
+        alone = replace(
+            members, groups=np.zeros_like(members.groups), group_names=members.group_names[group : group + 1]
+        )
         state.model.replace_params(start.clone())
         state.optimizer, state.step = FlatOptimizer(state.optimizer.kind, config.momentum), 0
         for _ in steps(state, alone, _plan_of(plan, group), config):
@@ -33,7 +35,7 @@ def train_group_models(
         finished.append(state.model.params.clone())
     average = torch.stack(finished).mean(0)
     state.model.replace_params(average)
-    return tuple(float((average - own).norm()) for own in finished)
+    return tuple(float((average - params).norm()) for params in finished)
 
 
 def _plan_of(plan: Plan, group: int) -> Plan:

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from fairdp.config.certificate import CERTIFIABLE
 from fairdp.config.parameters import check_parameters
 
-# Public, so it costs no privacy: every cell is taken to hold at least this many records.
+# Public, so it costs no privacy: every cell is assumed to hold at least this many records.
 _SMALLEST_CELL = 1.0
 # Records that a sure flip must save to be worth it: far below one record, far above the solver's 1e-7.
 _FLIP_COST = 1e-3
@@ -18,7 +18,7 @@ _TOLERANCE = 1e-10
 def fair_flips(
     noisy_counts: ArrayLike, *, parity: str, max_gap: float, min_ratio: float = 0.0, positive_rate: float | None = None
 ) -> NDArray[np.float64]:
-    r"""Chance of a positive final decision for each group and base decision, shape (n_groups, 2).
+    r"""Probability of a positive final decision for each group and base decision, shape (n_groups, 2).
 
     With :math:`\tilde c_{gyd}` the noisy records of group g, label y and base decision d, raised to at least one, the
     chances :math:`p_{gd}` solve the linear programme
@@ -81,7 +81,7 @@ def fair_flips(
         options={"primal_feasibility_tolerance": _TOLERANCE},
     )
     if solution.x is None or not solution.success:
-        raise RuntimeError(f"the linear programme of {parity} was not solved: {solution.message}")
+        raise RuntimeError(f"the linear program for {parity} was not solved: {solution.message}")
     return np.clip(solution.x[: flip_costs.size], 0, 1).reshape(-1, 2)
 
 

@@ -58,7 +58,7 @@ class Evaluation(MetricFrame):
         rows = {name: (found[name], *its) for name, its in ends.items()}
         self.intervals = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
         counts = decision_counts(y_true, decisions, groups, len(group_names))
-        self._drawn = {name: (own, drawn_rates(own, 4000, rng)) for name, own in _cells_of(counts).items()}
+        self._drawn = {name: (cells, drawn_rates(cells, 4000, rng)) for name, cells in _cells_of(counts).items()}
 
     @property
     def ci_quantiles(self) -> list[float]:

@@ -31,9 +31,9 @@ def confidence_intervals(
     decided = counts.sum(1)
     positive = drawn_rates(decided, n_draws, rng)
     by_label = [(counts[:, label], drawn_rates(counts[:, label], n_draws, rng)) for label in (1, 0)]
-    true_positive, false_positive = (gap_interval(*own, tail) for own in by_label)
+    true_positive, false_positive = (gap_interval(*cells, tail) for cells in by_label)
     # Of two gaps that are both zero, either may seem not to be: each lower end gets half.
-    lower = max(gap_interval(*own, tail / 2)[0] for own in by_label)
+    lower = max(gap_interval(*cells, tail / 2)[0] for cells in by_label)
     intervals = {
         "demographic_parity_difference": gap_interval(decided, positive, tail),
         "demographic_parity_ratio": ratio_interval(decided, positive, tail),
@@ -107,8 +107,8 @@ def _too_many(rates: NDArray[np.float64], tail: float) -> bool:
 
 def _all_bounds(cells: Counts, tail: float) -> NDArray[np.float64]:
     """Lower and upper bounds on every group's rate that hold together, shape (2, n_groups); these need no draws."""
-    own = [rate_interval(int(yes), int(no + yes), tail / len(cells)) for no, yes in cells]
-    return np.array(own).T
+    intervals = [rate_interval(int(yes), int(no + yes), tail / len(cells)) for no, yes in cells]
+    return np.array(intervals).T
 
 
 def _sure_difference(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> float:

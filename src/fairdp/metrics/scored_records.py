@@ -84,8 +84,8 @@ def calibration_by_group(
     alone gives n records of a calibrated model an error of up to about √(6.4 p(1 − p)/n), where p is the share of
     positive labels. NaN for an empty group.
     """
-    own = [groups == code for code in range(len(group_names))]
-    errors, excesses = zip(*(_calibration(y_true[member], scores[member]) for member in own), strict=True)
+    members = [groups == code for code in range(len(group_names))]
+    errors, excesses = zip(*(_calibration(y_true[member], scores[member]) for member in members), strict=True)
     return {
         "expected_calibration_error_by_group": dict(zip(group_names, errors, strict=True)),
         "probability_excess_by_group": dict(zip(group_names, excesses, strict=True)),

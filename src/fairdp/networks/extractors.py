@@ -76,8 +76,8 @@ def logistic(config: ModelConfig | None = None, shape: tuple[int, ...] = ()) -> 
     if config is None or not (config.n_active or config.normalize_inputs):
         return nn.Flatten()
     n_inputs = math.prod(shape)
-    own = BoundedInputs(config.n_active) if config.n_active else NormalizedInputs(n_inputs, config.numeric)
-    return nn.Sequential(nn.Flatten(), own)
+    input_layer = BoundedInputs(config.n_active) if config.n_active else NormalizedInputs(n_inputs, config.numeric)
+    return nn.Sequential(nn.Flatten(), input_layer)
 
 
 def mlp(

@@ -51,8 +51,11 @@ def sequence_of(extractor: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def slices_of(model: ScoreModel, name: str, layer: nn.Module) -> dict[str, slice]:
     """Where the trained parameters of one layer stand in the vector."""
-    names = {own: f"{name}.{own}" if name else own for own, _ in layer.named_parameters(recurse=False)}
-    return {own: model.slices[full] for own, full in names.items() if full in model.slices}
+    names = {
+        parameter: f"{name}.{parameter}" if name else parameter
+        for parameter, _ in layer.named_parameters(recurse=False)
+    }
+    return {parameter: model.slices[full] for parameter, full in names.items() if full in model.slices}
 
 
 def is_trained(model: ScoreModel, name: str, layer: nn.Module) -> bool:

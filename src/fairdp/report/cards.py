@@ -17,7 +17,7 @@ _KINDS = {"logistic": "logistic regression", "mlp": "multilayer perceptron", "cn
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of a card; ``missing`` where the owner has to say it."""
+    """One line of a card; ``missing`` if the owner has to fill it in."""
 
     name: str
     text: str
@@ -26,7 +26,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """One input column as it was declared or read."""
+    """One input column, as declared or as read from the table."""
 
     name: str
     type: str
@@ -34,7 +34,7 @@ class Feature:
 
 
 def model_card(report: ModelReport) -> list[Entry]:
-    """What was trained, by what method, and fields for what it is meant for."""
+    """What was trained and by what method, with fields for its intended use."""
     return [
         Entry(name="Method", text=report.method_name),
         Entry(name="Guarantee of the method", text=report.method.guarantee),
@@ -73,7 +73,7 @@ def features(schema: TableSchema | None) -> list[Feature]:
     """The input columns of a table."""
     types = {kind: name for name, kind in COLUMN_TYPES.items()}
     columns = () if schema is None else schema.columns
-    return [Feature(name=own.name, type=types[type(own)], values=_values(own)) for own in columns]
+    return [Feature(name=column.name, type=types[type(column)], values=_values(column)) for column in columns]
 
 
 def _owner(name: str) -> Entry:
@@ -93,7 +93,7 @@ def _decision(report: ModelReport) -> str:
     words = {
         "deterministic": "positive where the score is at least zero",
         "gibbs": "by one of the heads, drawn for each person",
-        "smoothed": "positive by a chance that grows with the score",
+        "smoothed": "positive with a probability that grows with the score",
     }[rule.kind]
     by_group = "; then changed by group" if rule.flips is not None else ""
     constant = f"; a share of {rule.dilution:.4f} is constant" if rule.dilution else ""
@@ -102,7 +102,7 @@ def _decision(report: ModelReport) -> str:
 
 def _target(parameters: Mapping[str, Any], *, takes: bool) -> str:
     if not takes:
-        return "none: the method takes none"
+        return "none: the method takes no target"
     given = {
         name: parameters[name] for name in ("max_gap", "min_ratio", "positive_rate") if parameters[name] is not None
     }
@@ -123,7 +123,7 @@ def _inputs(report: ModelReport) -> str:
         names = report.about.feature_names
         shape = " × ".join(map(str, report.about.shape))
         return f"arrays of shape {shape}" + (f": {', '.join(names)}" if names else "")
-    how = "declared in a schema" if report.schema.declared else "read from the table and taken as public"
+    how = "declared in a schema" if report.schema.declared else "read from the table and treated as public"
     return f"{len(report.schema.columns)} columns, {how}; {report.about.shape[0]} features after encoding"
 
 

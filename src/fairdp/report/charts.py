@@ -10,7 +10,7 @@ from fairdp.report.rates import GroupRate
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """A mark on an axis: where, and what it says."""
+    """A mark on an axis: its position and its label."""
 
     at: float
     text: str
@@ -18,7 +18,7 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Values to places along one axis of a picture."""
+    """Maps values to positions along one axis of a picture."""
 
     low: float
     high: float
@@ -26,11 +26,11 @@ class Scale:
     end: float
 
     def at(self, value: float) -> float:
-        """Place of a value, to a tenth of a unit, so that the same values always give the same file."""
+        """Position of a value, to a tenth of a unit, so that the same values always give the same file."""
         return round(self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start), 1)
 
     def ticks(self, n_wanted: int = 5) -> list[Tick]:
-        """About so many round values in the range."""
+        """About this many round values in the range."""
         step = _round_step((self.high - self.low) / n_wanted)
         digits = max(0, -math.floor(math.log10(step) + 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -38,7 +38,7 @@ class Scale:
 
 
 def scale_over(values: Iterable[float], *, start: float, end: float, from_zero: bool = False) -> Scale:
-    """A scale whose ends are round values around those given; empty or equal ones get a little room."""
+    """A scale from one round value to another that covers those given, with some room if they are equal."""
     known = [value for value in values if math.isfinite(value)]
     low, high = min(known, default=0.0), max(known, default=1.0)
     low = 0.0 if from_zero else low
@@ -82,7 +82,8 @@ def attack_chart(exposures: Sequence[Exposure]) -> AttackChart:
     x = Scale(low=0, high=1, start=56, end=396)
     y = Scale(low=0, high=1, start=344, end=14)
     lines = tuple(
-        Line(path=path((x.at(false), y.at(true)) for false, true in own.drawn), text=own.who) for own in exposures
+        Line(path=path((x.at(false), y.at(true)) for false, true in exposure.drawn), text=exposure.who)
+        for exposure in exposures
     )
     return AttackChart(x=x, y=y, diagonal=path([(x.start, y.start), (x.end, y.end)]), lines=lines)
 

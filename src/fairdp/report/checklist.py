@@ -1,4 +1,4 @@
-"""What reviewers ask of a private and group-fair model, and where the report answers or the owner has to."""
+"""What reviewers ask about a private and group-fair model, and where the report, or its owner, has to answer."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from fairdp.report.words import four_fifths_verdict, level
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One question; ``section`` is the anchor of the answer, empty where the owner must add it."""
+    """One question; ``section`` is the anchor of the answer, empty if the owner must add it."""
 
     question: str
     answer: str
@@ -54,7 +54,7 @@ def _differential_privacy(report: ModelReport) -> tuple[Item, ...]:
         Item(question="How large are epsilon and delta?", answer=f"{level(report)}.", section="privacy"),
         Item(
             question="Who must be trusted?",
-            answer="Central model: whoever trains sees all records; the released folder is what is protected.",
+            answer="Central model: whoever trains sees all records; the guarantee covers the released folder.",
             section="privacy",
         ),
         Item(question="Which mechanism, with what sensitivity?", answer=_mechanism(report), section="privacy"),
@@ -69,7 +69,7 @@ def _differential_privacy(report: ModelReport) -> tuple[Item, ...]:
 
 def _limits(report: ModelReport) -> tuple[Item, ...]:
     """What a claim leaves open, and what it rests on."""
-    uncovered = "Exact metrics, preprocessing, choices made by looking at the data, other models of the same records."
+    uncovered = "Exact metrics, preprocessing, choices made by looking at the data, other models of these records."
     return (
         Item(question="What is not covered?", answer=uncovered, section="privacy"),
         Item(
@@ -104,7 +104,7 @@ def _accounting(report: ModelReport) -> str:
         return "Renyi divergences, of one trial and of the choice between trials; recomputed by the checks."
     if report.pure:
         return "One release whose pure epsilon follows from its noise; recomputed by the checks."
-    return "Privacy loss distributions, with the moments accountant beside them; recomputed by the checks."
+    return "Privacy loss distributions, with the moments accountant for comparison; recomputed by the checks."
 
 
 def _utility(report: ModelReport) -> str:
@@ -120,10 +120,12 @@ def _four_fifths(report: ModelReport) -> tuple[Item, ...]:
             answer=four_fifths_verdict(report),
             section="fairness",
         ),
-        Item(question="Which decision is the favourable one?", answer="The report takes the positive one: confirm it."),
+        Item(
+            question="Which decision is the favourable one?", answer="The report assumes the positive one: confirm it."
+        ),
         Item(
             question="Does the rule apply to these groups and this use?",
-            answer="It speaks of selection rates by race, sex or ethnic group in employment.",
+            answer="It is about selection rates by race, sex or ethnic group in employment.",
         ),
         Item(
             question="Are the numbers large enough to matter?",
@@ -141,7 +143,7 @@ def _special_categories(report: ModelReport) -> tuple[Item, ...]:
         ),
         Item(
             question="(a) Could bias be found and corrected without them?",
-            answer="Why other data, synthetic or anonymised ones included, would not do.",
+            answer="Why other data, including synthetic or anonymised data, would not do.",
         ),
         Item(
             question="(b) Which technical limits on re-use and privacy-preserving measures are in place?",

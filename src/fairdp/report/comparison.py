@@ -15,13 +15,13 @@ from fairdp.report.style import GAPS, UTILITIES, mixed, style_of
 
 SUMMARY, PROVENANCE = "summary.json", "provenance.json"
 
-# Part of white in a method's colour on a dark page, where most of them would be too dark to see.
+# Share of white in a method's colour on a dark page, where most colours would be too dark to see.
 _LIGHTER = 0.55
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Means and standard errors over the runs that differ in their seed only; an epsilon of None is not private.
+    """Means and standard errors over the runs that differ only in their seed; an epsilon of None means not private.
 
     ``at`` names, for a control, the method to whose positive rate its threshold was moved.
     """
@@ -37,12 +37,12 @@ class Row:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Row":
-        """From a row of a summary, which may say more."""
+        """From a row of a summary, which may hold more."""
         return cls(**{field.name: record[field.name] for field in fields(cls) if field.name in record})
 
     @property
     def label(self) -> str:
-        """The method, with what tells the row from other rows of the method."""
+        """The method, with what distinguishes this row from other rows of the method."""
         at = f" at {self.at}" if self.at else ""
         return f"{self.method}{at}" + (f", {self.variant}" if self.variant else "")
 
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def details(self) -> list[tuple[str, str]]:
-        """What the reader is told of a point; metrics that have no value are a dash."""
+        """What the reader is told about a point; metrics without a value are a dash."""
         shown = UTILITIES | {f"{metric}_difference": f"{label} gap" for metric, label in GAPS.items()}
         shown |= {"positive_rate": "positive rate", "demographic_parity_ratio": "ratio of rates"}
         return [(label, self.figure(name)) for name, label in shown.items()]
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What helps to make a comparison again: neither machines nor dates."""
+    """What helps to repeat a comparison; neither machines nor dates."""
 
     command: str
     versions: Mapping[str, str]
@@ -157,7 +157,9 @@ def read_comparison(folder: Path) -> ComparisonReport:
 def _report(name: str, summary: Mapping[str, Any], origin: Mapping[str, Any]) -> ComparisonReport:
     rows, controls = (tuple(map(Row.of, summary[name])) for name in ("rows", "controls"))
     datasets = dict.fromkeys(row.dataset for row in rows)
-    frontiers = tuple(_frontier(own, [r for r in (*rows, *controls) if r.dataset == own]) for own in datasets)
+    frontiers = tuple(
+        _frontier(dataset, [row for row in (*rows, *controls) if row.dataset == dataset]) for dataset in datasets
+    )
     return ComparisonReport(
         name=name,
         frontiers=frontiers,
@@ -177,17 +179,17 @@ def _frontier(dataset: str, rows: list[Row]) -> Frontier:
     for row in rows:
         together.setdefault(row.label, []).append(row)
     series = []
-    for label, own in together.items():
+    for label, joined in together.items():
         # A control has the marker of its method and the colour of the one whose rate it was moved to.
-        drawn, tint = style_of(own[0].method), style_of(own[0].at or own[0].method).colour
-        ordered = sorted(own, key=lambda row: math.inf if row.epsilon is None else row.epsilon)
+        drawn, tint = style_of(joined[0].method), style_of(joined[0].at or joined[0].method).colour
+        ordered = sorted(joined, key=lambda row: math.inf if row.epsilon is None else row.epsilon)
         series.append(
             Series(
                 label=label,
                 colour=tint,
                 light=mixed(tint, "#ffffff", _LIGHTER),
                 marker=marker_path(drawn.marker),
-                control=bool(own[0].at),
+                control=bool(joined[0].at),
                 points=tuple(_point(row, x, y, budgets) for row in ordered),
             )
         )
@@ -197,7 +199,7 @@ def _frontier(dataset: str, rows: list[Row]) -> Frontier:
 def frontier_data(frontier: Frontier) -> list[list[dict[str, object]]]:
     """What the script of a page needs to move the points to other axes: places by metric and by utility."""
     fields = ("name", "details", "x", "y")
-    return [[{name: getattr(point, name) for name in fields} for point in own.points] for own in frontier.series]
+    return [[{name: getattr(point, name) for name in fields} for point in series.points] for series in frontier.series]
 
 
 def _axis(rows: list[Row], name: str, *, start: float, end: float, from_zero: bool) -> Scale:

@@ -1,4 +1,4 @@
-"""Everything that a report says of one saved model, gathered from its folder; only released values."""
+"""Everything that a report says about one saved model, gathered from its folder; only released values."""
 
 import math
 import shlex
@@ -33,7 +33,7 @@ class Exposure:
     Parameters
     ----------
     who
-        The records that it is about.
+        The records it is about.
     epsilon
         What such a record spent.
     true_positive_rates
@@ -97,7 +97,7 @@ class ModelReport:
 
     @property
     def label(self) -> str | None:
-        """The column that is predicted, where it has a name."""
+        """The column that is predicted, if it has a name."""
         return None if self.schema is None else self.schema.label
 
     @property
@@ -108,7 +108,7 @@ class ModelReport:
 
 
 def read_model_report(folder: Path) -> ModelReport:
-    """The report of the saved model in a folder, whose hashes must agree; its claims are checked and may not."""
+    """The report on the saved model in a folder. Its hashes must match; its claims are checked and may fail."""
     saved = read_model(folder)
     checks = tuple(verify_folder(folder))
     try:
@@ -139,7 +139,7 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
 
 
 def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -> list[Exposure]:
-    """Records that were trained on, held out for the certificate, or counted for a later one: each is one of these."""
+    """Records trained on, held out for the certificate, or counted for a later one; each record is one of these."""
     chosen = privacy.selection
     if chosen is not None:
         # Held out or trained on: the choice between the trials is accounted for both at once.

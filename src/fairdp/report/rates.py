@@ -1,4 +1,4 @@
-"""Each group's rate of positive decisions, from the released counts alone, with an interval that is proven."""
+"""Each group's rate of positive decisions, from the released counts alone, with a proven interval."""
 
 from dataclasses import dataclass
 
@@ -28,17 +28,17 @@ class GroupRate:
 
 
 def group_rates_of(certificate: Certificate) -> tuple[GroupRate, ...]:
-    """The groups of a certificate; all intervals hold together with its confidence, as a statement of their own.
+    """The groups of a certificate; all intervals hold together with its confidence, as a separate statement.
 
     Both ends of every interval get an equal share of the failure probability and are bounded one by one, by the same
     exact p-values as the certificate (`score_box_bound`). The certificate itself bounds differences more tightly.
     """
     counts, looks = np.array(certificate.counts), certificate.registration.n_looks
-    own = tuple(epsilon / looks for epsilon in certificate.epsilons)
+    epsilons = tuple(epsilon / looks for epsilon in certificate.epsilons)
     share = certificate.registration.failure_probability / (2 * len(counts))
     estimates = estimated_metrics(certificate)["positive_rate_by_group"]
     found = []
-    for name, arm in zip(certificate.group_names, arms_of(counts, "positive", own), strict=True):
+    for name, arm in zip(certificate.group_names, arms_of(counts, "positive", epsilons), strict=True):
         high = score_box_bound(arm, failure_probability=share)
         low = 1 - score_box_bound(arm.mirrored(), failure_probability=share)
         found.append(

@@ -1,4 +1,4 @@
-"""What the report says of a model in words: the decision in one line, what to be warned of, and the lists."""
+"""What the report says about a model in words: the headline, the warnings, and the lists of limits."""
 
 import math
 
@@ -11,7 +11,7 @@ from fairdp.metrics.rates import collapse_warning
 from fairdp.report.model import ModelReport
 from fairdp.report.rates import FOUR_FIFTHS
 
-# What a page has room for, beside what the statement says.
+# What a page has room for, in addition to what the statement says.
 _ALSO_NOT_COVERED = (
     "group names and labels that are themselves private",
     "floating-point side channels, running time, and messages about bad input",
@@ -23,17 +23,17 @@ NOT_PROMISED = (
 
 
 def not_covered(report: ModelReport) -> list[str]:
-    """What the stated ε does not speak of."""
+    """What the stated ε does not cover."""
     return [*privacy.not_covered(report.privacy), *_ALSO_NOT_COVERED]
 
 
 def headline(report: ModelReport) -> str:
-    """What was trained, what is promised of it, and whether that was checked: one line."""
+    """What was trained, what is promised about it, and whether that was checked: one line."""
     of = f" of {report.label}" if report.label else ""
     what = f"classifier{of} trained with {report.method_name}"
     promised = f"{level(report)}; {_gaps(report)}"
     if not report.verified:
-        return f"NOT VERIFIED. What the folder claims of itself: a {what}: {promised}."
+        return f"NOT VERIFIED. What the folder claims: a {what}: {promised}."
     return f"A {what}: {promised}; verified."
 
 
@@ -77,7 +77,7 @@ def _privacy_cautions(report: ModelReport) -> list[str]:
     if report.schema is not None and not report.schema.declared:
         found.append(
             "Schema read from the table: column types, categories, ranges and group names were read from the private "
-            "rows and are taken as public. What they reveal is not accounted for."
+            "rows and are treated as public. What they reveal is not accounted for."
         )
     return found
 
@@ -119,13 +119,13 @@ def _decision_cautions(report: ModelReport) -> list[str]:
         )
     if rule.tosses_coins:
         found.append(
-            "Decisions by chance: people with equal records may get different decisions, by a keyed coin for each."
+            "Randomised decisions: people with equal records may get different decisions, by a keyed coin for each."
         )
     return found
 
 
 def four_fifths_verdict(report: ModelReport) -> str:
-    """What the certificate and the estimates say of a ratio of four fifths, and no more than that."""
+    """What the certificate and the estimates say about a ratio of four fifths, and no more than that."""
     estimate = report.estimates.get("demographic_parity_ratio", math.nan)
     gap = report.certificate.gaps.get("demographic_parity") if isinstance(report.certificate, Certificate) else None
     bound = None if gap is None or not gap.claimed else gap.ratio

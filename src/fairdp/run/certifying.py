@@ -1,4 +1,4 @@
-"""The certificate of a trained model on records that it has not seen."""
+"""The certificate of a trained model, on records it has not seen."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -23,7 +23,7 @@ from fairdp.run.prepared import PreparedRun
 def count_decisions(
     model: ScoreModel, predictor: Predictor, batches: Iterable[GroupedData], n_groups: int, coin_key: bytes
 ) -> NDArray[np.int64]:
-    """Records per group, label and decision, exactly: still private.
+    """Exact numbers of records by group, label and decision: still private.
 
     Each record has a coin of its own, even where two are equal: that is what makes the counts binomial. Unlike the
     predictor's, the key of these coins stays secret: with a known key, the removal of one record would be seen in the
@@ -57,9 +57,9 @@ def release_certificate(
     epsilons
         Pure ε that a record of each group may spend over all the looks that were registered.
     """
-    own = tuple(epsilon / registration.n_looks for epsilon in epsilons)
+    per_look = tuple(epsilon / registration.n_looks for epsilon in epsilons)
     return certify(
-        release_counts(counts, epsilon=own, rand_below=rand_below),
+        release_counts(counts, epsilon=per_look, rand_below=rand_below),
         epsilon=epsilons,
         group_names=group_names,
         expected_sizes=expected_sizes,
@@ -75,7 +75,7 @@ class Look(NamedTuple):
 
 
 def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Look:
-    """One look at the held-out records: count the decisions of the present model, add noise, and bound the gaps."""
+    """One look at the held-out records: count the decisions of the current model, add noise, and bound the gaps."""
     held_out, generators = prepared.parts.held_out, prepared.generators
     names = held_out.group_names
     epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
@@ -86,14 +86,14 @@ def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Look:
         registration=prepared.settings.certification.registration,
         epsilons=epsilons,
         expected_sizes=prepared.parts.expected_held_out,
-        # Noise that follows from the counts too: a seed that is used again meets other counts with other noise.
+        # The noise depends on the counts too: with a reused seed, other counts get other noise.
         rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
     )
     return Look(number, certificate.capped(predictor.input_agnostic_tau(prepared.model)))
 
 
 def met_at(prepared: PreparedRun, step: int) -> Look | None:
-    """A look in mid-training, if one was registered for this step and meets the required bound.
+    """A look during training, if one was registered for this step and meets the required bound.
 
     Training records do not depend on the held-out ones, so every look but the one that ends training finds the model
     that it would have found anyway, and the failure probabilities of the looks add up.
@@ -112,7 +112,7 @@ def post_processed(prepared: PreparedRun) -> Predictor:
     coins, epsilon = generators.key("coins of the histogram"), prepared.settings.histogram_epsilon
     counts = count_decisions(prepared.model, prepared.predictor, [train], train.n_groups, coins)
     if epsilon:
-        # As with a look: a seed that is used again meets other counts with other noise.
+        # As with a look: with a reused seed, other counts get other noise.
         counts = release_counts(counts, epsilon=epsilon, rand_below=generators.below(f"histogram of {counts.tolist()}"))
     flips = fair_flips(
         counts,
@@ -127,7 +127,7 @@ def post_processed(prepared: PreparedRun) -> Predictor:
 def certified(
     prepared: PreparedRun, predictor: Predictor, early: Look | None
 ) -> tuple[Predictor, Certificate | NotCertified]:
-    """The rule to deploy, diluted to the target if one was set, and its certificate: early, or of a last look."""
+    """The rule to deploy, diluted to the target if one was set, and its certificate: early, or from a last look."""
     settings, parts = prepared.settings, prepared.parts
     reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
     if reason:

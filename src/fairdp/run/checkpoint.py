@@ -34,7 +34,7 @@ FORMAT = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Who is told of each step and of the records that are trained on and held out, and where checkpoints go."""
+    """Whom to tell about each step and about the training and held-out records, and where checkpoints go."""
 
     observe: Callable[[int, int], None] = lambda step, n_steps: None
     observe_parts: Callable[[GroupedData, GroupedData], None] = lambda train, held_out: None
@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A run in mid-course.
+    """A run in progress.
 
     ``group_sizes`` are the sizes it was planned with, noisy ones if they are private; ``run_key`` is the secret of the
     split and of the noise on counts, which must not be drawn twice.
@@ -109,7 +109,7 @@ def check_new(path: Path) -> None:
 
 
 def network_digest(model: ScoreModel) -> str:
-    """What the network makes of public noise, with its fixed parts: another forward pass is another network.
+    """The network's output on public noise, with its fixed parts: another forward pass is another network.
 
     Two networks that continued with the same noise would reveal the difference of their gradients without any.
     """
@@ -122,7 +122,7 @@ def network_digest(model: ScoreModel) -> str:
 def write_checkpoint(
     path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...], run_key: bytes, seeded: bool
 ) -> None:
-    """Replace the checkpoint in one step: a kill at any moment leaves the old one or the new one."""
+    """Replace the checkpoint atomically: a kill at any moment leaves the old one or the new one."""
     about = {
         "format": FORMAT,
         "fingerprint": fingerprint,
@@ -157,7 +157,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     try:
         about, tensors = described_tensors(path, framework="pt")
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
-        raise ParameterError("checkpoint", str(path), f"cannot be read ({error})", "start the run anew") from error
+        raise ParameterError("checkpoint", str(path), f"cannot be read ({error})", "start the run again") from error
     if about["format"] != FORMAT:
         raise ParameterError("checkpoint", str(path), f"has format {about['format']}, this version reads {FORMAT}")
     return Checkpoint(
@@ -174,7 +174,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
-    """Put a run back to where its checkpoint was written."""
+    """Restore a run to where its checkpoint was written."""
     other = InputError(
         "the checkpoint belongs to another run: data, method, settings, network and version of fairdp must be the same."
     )
@@ -196,7 +196,7 @@ def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class CheckpointWriter:
-    """Writes after the first step, the last, and at least this often in between: little is lost by an interruption."""
+    """Writes after the first step, the last, and at least this often in between, so an interruption loses little."""
 
     def __init__(self, progress: Progress, plan: Plan, generators: Generators) -> None:
         self.progress, self.plan, self.generators = progress, plan, generators
@@ -220,7 +220,7 @@ class CheckpointWriter:
 
 
 def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
-    """The checkpoint that a run is asked to continue from, if it is."""
+    """The checkpoint to continue from, if the run was asked to."""
     if not progress.resume:
         if progress.checkpoint is not None:
             check_new(progress.checkpoint)

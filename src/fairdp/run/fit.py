@@ -29,7 +29,7 @@ from fairdp.training.state import FlatOptimizer, TrainingState
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedRun:
-    """What a fit leaves: the model, the rule that decides, what was spent, and what is promised."""
+    """What a fit produces: the model, the decision rule, what was spent, and what is promised."""
 
     model_config: ModelConfig
     model: ScoreModel
@@ -70,7 +70,7 @@ def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
 
 
 def finish_run(prepared: PreparedRun, notes: dict[str, Any], early: Look | None, *, started: float) -> FittedRun:
-    """Decide by the trained model, certify it, and gather what there is to say of the run."""
+    """Build the decision rule of the trained model, certify it, and gather the results of the run."""
     post_processes = METHODS[prepared.settings.method].post_processes
     predictor = post_processed(prepared) if post_processes else prepared.predictor
     trained = time.perf_counter()
@@ -100,7 +100,7 @@ def train_model(
     fixed: object = None,
     look: Callable[[int], bool] = lambda step: False,
 ) -> dict[str, Any]:
-    """Train the model in place, from its start or from a checkpoint, until the end or until a look says enough.
+    """Train the model in place, from its start or from a checkpoint, to the end or until a look succeeds.
 
     A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
     there is to say of the training besides.
@@ -135,7 +135,7 @@ def train_model(
 
 
 def check_unchanged(model: ScoreModel) -> None:
-    """Refuse a trained model whose module has written down what it saw."""
+    """Refuse a trained model whose module has stored what it saw."""
     if model.has_changed_itself():
         raise InputError(
             "the module changed its own buffers in training, so it remembers private records; remove these buffers."

@@ -1,4 +1,4 @@
-"""Which records are trained on and which are held out for the certificate."""
+"""Which records are used for training and which are held out for the certificate."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ def hold_out(
     *,
     split_key: bytes | None = None,
 ) -> Parts:
-    """Send every record to training or to the certificate by a coin of its own; plan with expected sizes.
+    """Send every record to training or to the certificate by its own coin; plan with expected sizes.
 
     The key of the coins is drawn without looking at the data, and adding or removing a record moves no other. Trials of
     one selection share their key, so that a record is held out in all of them or in none.

@@ -1,4 +1,4 @@
-"""From scores to decisions: fixed ones, or by a coin that falls the same way for the same person."""
+"""From scores to decisions: deterministic, or by a coin that always falls the same way for the same person."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ class Predictor:
                 f"dilution must be in [0, 1] and constant 0 or 1, got {self.dilution!r}, {self.constant!r}."
             )
         if self.flips is not None:
-            # As JSON gives them back.
+            # As JSON returns them.
             object.__setattr__(self, "flips", tuple((float(no), float(yes)) for no, yes in self.flips))
 
     @property
@@ -73,15 +73,15 @@ class Predictor:
         ``scores`` are the model's of these records, where they are known already.
         """
         records = torch.from_numpy(np.require(X, np.float32, ["C", "W"]))
-        own = _CHANCES[self.kind](model, records, self.smoothing, scores)
+        chances = _CHANCES[self.kind](model, records, self.smoothing, scores)
         if self.flips is not None:
             if groups is None and len(self.flips) == 1:
                 groups = np.zeros(len(records), dtype=np.int64)
             if groups is None:
                 raise InputError("this model decides by group; give the group of every record in `sensitive_features`.")
             no, yes = np.array(self.flips).T
-            own = (1 - own) * no[groups] + own * yes[groups]
-        return (1 - self.dilution) * own + self.dilution * self.constant
+            chances = (1 - chances) * no[groups] + chances * yes[groups]
+        return (1 - self.dilution) * chances + self.dilution * self.constant
 
     def decisions(
         self,
@@ -101,7 +101,7 @@ class Predictor:
         return (self._coins(X, person_ids) < chances).astype(np.int64)
 
     def input_agnostic_tau(self, model: ScoreModel) -> float | None:
-        """Bound on every gap that needs no data; None where there is none below one."""
+        """Bound on every gap that needs no data; None if there is none below one."""
         if self.kind == "smoothed":
             head = model.heads.mean(0).double().numpy()
             tau = input_agnostic_bound(head, smoothing=self.smoothing, nonnegative=False)
@@ -128,7 +128,7 @@ class Predictor:
     def _coins(self, X: NDArray[np.float32], person_ids: Sequence[Any] | None) -> NDArray[np.float64]:
         if not self.key:
             raise ValueError("a predictor that tosses coins needs a key.")
-        # Adding zero makes a negative zero a zero: equal records have equal coins.
+        # Adding zero turns negative zero into zero: equal records have equal coins.
         key, rows = bytes.fromhex(self.key), np.ascontiguousarray(X) + np.float32(0)
         names = (row.tobytes() for row in rows) if person_ids is None else (str(i).encode() for i in person_ids)
         digests = b"".join(hashlib.blake2b(name, key=key, digest_size=8).digest() for name in names)

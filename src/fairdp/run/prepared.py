@@ -24,7 +24,7 @@ from fairdp.run.settings import RunSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """That a run is one of several, of which the best will be kept.
+    """Marks a run as one of several, of which the best will be kept.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedRun:
-    """A run before its first step: who is trained on, how, with what noise, and what will be promised.
+    """A run before its first step: which records it trains on, how, with what noise, and what will be promised.
 
     The model is trained in place. The predictor is the rule that will decide, before any certificate changes it.
     """
@@ -101,7 +101,7 @@ def prepare_run(
 
 
 def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Checkpoint | None]:
-    """Sources of chance, and the checkpoint to continue from, whose secret key goes on."""
+    """Sources of randomness, and the checkpoint to continue from, whose secret key is used again."""
     if progress.checkpoint is not None and not METHODS[settings.method].is_one_run:
         raise ParameterError("method", settings.method, "writes no checkpoints", "leave out `checkpoint`")
     generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
@@ -111,7 +111,7 @@ def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Check
 
 
 def _predictor(settings: RunSettings, generators: Generators) -> Predictor:
-    """The rule that decides, with a key where it tosses coins, or may come to toss them."""
+    """The decision rule, with a key if it tosses coins or may come to do so."""
     tosses = settings.predictor.tosses_coins or settings.certification.target_tau is not None
     if not tosses and not METHODS[settings.method].post_processes:
         return settings.predictor
@@ -119,7 +119,7 @@ def _predictor(settings: RunSettings, generators: Generators) -> Predictor:
 
 
 def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
-    """Refuse, before training, a group whose certification records may spend next to nothing on a look."""
+    """Before training, refuse a group whose certification records may spend next to nothing on a look."""
     for name, epsilon in privacy.certify_epsilons.items():
         if epsilon / n_looks < SMALLEST_EPSILON:
             raise ParameterError(

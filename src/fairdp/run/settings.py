@@ -45,7 +45,7 @@ class RunSettings:
         self._check_target()
 
     def _check_method(self) -> None:
-        """Refuse what the method cannot do, and name what can."""
+        """Refuse what the method cannot do, and name methods that can."""
         method, n_looks = METHODS[self.method], self.certification.registration.n_looks
         if method.closed_form and (self.module is not None or self.model not in ("auto", "logistic")):
             raise ParameterError(
@@ -58,13 +58,11 @@ class RunSettings:
             raise ParameterError(
                 "n_looks",
                 n_looks,
-                f"needs a model to look at in mid-training, which `method`={self.method!r} does not have",
+                f"needs a model to look at during training, which `method`={self.method!r} does not have",
                 "use `method`='dpsgd', or `n_looks`=1",
             )
         if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes):
-            raise ParameterError(
-                "method", self.method, "has a decision rule of its own", "use `predictor`='deterministic'"
-            )
+            raise ParameterError("method", self.method, "has its own decision rule", "use `predictor`='deterministic'")
         grouping = self.training["grouping"]
         if grouping != "attribute" and self.method != "dp_is_sgd":
             raise ParameterError("grouping", grouping, "is for `method`='dp_is_sgd' only")
@@ -89,12 +87,12 @@ class RunSettings:
             )
 
     def as_trial(self, expected_trials: float) -> "RunSettings":
-        """The same for one of several runs, of which the best will be kept."""
+        """The same settings for one of several runs, of which the best will be kept."""
         registration = replace(self.certification.registration, expected_trials=expected_trials)
         return replace(self, certification=replace(self.certification, registration=registration))
 
     def check_weighted(self, weighted: bool) -> None:
-        """Refuse weights where the method has no use for them, instead of leaving them out in silence."""
+        """Refuse weights if the method does not use them, instead of silently ignoring them."""
         if weighted and METHODS[self.method].closed_form:
             raise ParameterError(
                 "method", self.method, "takes no `sample_weight`", "leave it out or use `method`='dpsgd'"
@@ -113,7 +111,7 @@ class RunSettings:
         return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
 
     def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None) -> ModelConfig:
-        """The network for records of this shape; ``columns`` is what is public about those of a table."""
+        """The network for records of this shape; ``columns`` is what is public about a table's columns."""
         kind = kind_of(self.model, self.module, shape, self.method)
         normalizes = kind == "logistic" and METHODS[self.method].averages
         n_active = math.prod(shape) if columns is None else min(columns.n_columns, math.prod(shape))

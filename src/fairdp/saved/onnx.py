@@ -150,9 +150,9 @@ def _loop(entry: str, shape: Any, nodes: list[Any], weights: list[Any], result: 
     """The nodes for one record or draw at a time: no other is seen, and memory for one is enough."""
     from onnx import TensorProto, helper
 
-    own = helper.make_tensor_value_info(entry, TensorProto.FLOAT, shape)
+    one_record = helper.make_tensor_value_info(entry, TensorProto.FLOAT, shape)
     made = helper.make_tensor_value_info(result, TensorProto.FLOAT, result_shape)
-    body = helper.make_graph(nodes, f"one_{entry}", [own], [made], weights)
+    body = helper.make_graph(nodes, f"one_{entry}", [one_record], [made], weights)
     return helper.make_node("Scan", [f"{entry}s"], [f"{entry}_scores"], body=body, num_scan_inputs=1)
 
 
@@ -165,11 +165,13 @@ class _Score(nn.Module):
         self.head = model.heads.mean(0)
 
     def forward(self, records: Tensor, draw: Tensor | None = None) -> Tensor:
-        own, head = {}, self.head
+        parameters, head = {}, self.head
         if draw is not None:
-            own = {name: draw[at].view_as(self.extractor.get_parameter(name)) for name, at in self.slices.items()}
+            parameters = {
+                name: draw[at].view_as(self.extractor.get_parameter(name)) for name, at in self.slices.items()
+            }
             head = draw[self.head_at :].view(-1, len(head)).mean(0)
-        embeddings = torch.func.functional_call(self.extractor, own, (records,)).flatten(1)
+        embeddings = torch.func.functional_call(self.extractor, parameters, (records,)).flatten(1)
         return (embeddings @ head[:-1, None] + head[-1]).flatten()
 
 

@@ -100,13 +100,13 @@ def _contained(values: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray
 
 
 def used_records_path(folder: Path) -> Path:
-    """Where a model folder's used records are noted: beside it, whichever way the folder is named."""
+    """Where a model folder's used records are listed: beside it, however the folder is named."""
     folder = folder.resolve()
     return folder.with_name(f"{folder.name}.register")
 
 
 def check_used_records(path: Path) -> None:
-    """Refuse, before any work is done, a place where something else is."""
+    """Before any work is done, refuse a path that holds something else."""
     if path.is_dir():
         raise SavedModelError(f"{str(path)!r}, where used records are noted, is a folder; choose another `out`.")
     try:
@@ -118,7 +118,7 @@ def check_used_records(path: Path) -> None:
 
 
 def write_used_records(path: Path, used: UsedRecords) -> None:
-    """Replace the file in one step, readable by its owner only."""
+    """Replace the file atomically, readable by its owner only."""
     about = {
         "format": FORMAT,
         "key": used.key.hex(),

@@ -57,7 +57,7 @@ def clip_and_add(
     coefficients = (clip_norm * MARGIN / norms).clamp_(max=1.0).mul_(weights)
     if not math.isfinite(norms.sum()):
         finite = norms.isfinite()
-        # A record without a finite gradient contributes nothing, whatever stands in its buffers.
+        # A record without a finite gradient contributes nothing, whatever its buffers hold.
         coefficients[~finite] = 0.0
         for term in terms:
             term.erase(~finite)
@@ -75,7 +75,7 @@ def gradient_norms(terms: list[LayerTerm]) -> Tensor:
 
 
 def add_bounded_rows(rows: Tensor, counts: Tensor, total: Tensor) -> None:
-    """Add rows to ``total``, each scaled to norm at most one, whatever a method made of its records.
+    """Add rows to ``total``, each scaled to norm at most one, whatever the method returned for its records.
 
     Rows of records that do not count, and rows that are not finite, add nothing.
     """

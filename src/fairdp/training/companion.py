@@ -30,7 +30,7 @@ class Seen:
 
 
 class Companion(Protocol):
-    """What a method does at every step; whatever it leaves out, it does as DP-SGD.
+    """What a method does at every step; what it leaves out works as in DP-SGD.
 
     A method states only how a record contributes to what is released (``beside``); the loop bounds the contribution,
     adds the noise that was planned for it, and hands back the noisy sum.
@@ -63,4 +63,4 @@ class Companion(Protocol):
 
 
 class LogisticLoss(Companion):
-    """No more than DP-SGD."""
+    """Nothing beyond DP-SGD."""

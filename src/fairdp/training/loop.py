@@ -26,7 +26,7 @@ class PrivacyBudgetExceeded(RuntimeError):
 
 
 def steps(state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig) -> Iterator[TrainingState]:
-    """Take the steps that the plan has left, one at a time; whoever goes through them may look, and may stop."""
+    """Take the remaining planned steps, one at a time; the caller may look at each, and may stop."""
     trainer = Trainer(state, data, plan, config)
     while state.step < plan.n_steps:
         trainer.step()
@@ -44,7 +44,7 @@ class Trainer:
         if config.n_steps != plan.n_steps:
             raise ValueError(f"the plan has n_steps={plan.n_steps}, the configuration n_steps={config.n_steps}.")
         self.state, self.plan, self.config, recipe = state, plan, config, plan.recipe
-        # A plan knows a companion by what it costs, the loop by what it does.
+        # A plan knows what a companion costs; the loop knows what it does.
         self.companion = cast(Companion | None, recipe.companion) or LogisticLoss()
         self.beside = self.companion.beside
         self.sampler = PoissonSampler.of_groups(data.groups, recipe.sample_rates)
@@ -73,8 +73,8 @@ class Trainer:
         """The noisy gradient of one step, flat; whatever is made from it costs no more privacy."""
         state = self.state
         if state.step >= self.plan.n_steps:
-            raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps are taken; plan for more beforehand.")
-        # Counted before it is made: whatever goes wrong from here on, something may have been seen.
+            raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps have been taken; plan more beforehand.")
+        # Counted before it is made: if anything goes wrong from here on, something may have been seen.
         state.step += 1
         chosen = torch.from_numpy(self.sampler.draw(state.sampling_rng))  # Line 7: every group at its own rate.
         with coins_of_dropout(state.sampling_rng, needed=self.draws_at_random), state.model.moved_to(self._smoothed()):
@@ -88,7 +88,7 @@ class Trainer:
         return noisy
 
     def update(self, noisy: Tensor, n_members: int) -> None:
-        """Lines 12 and 13: groups weigh alike in the sum, so that one update averages theirs; or Algorithm 2."""
+        """Lines 12 and 13: groups have equal weight in the sum, so one update averages theirs; or Algorithm 2."""
         state, config = self.state, self.config
         if n_members == 1:
             descend(state, noisy, self.plan, config)
@@ -124,13 +124,13 @@ class Trainer:
         return before if statistics.of == "average" else state.memory
 
     def _with_noise(self, bounded: BoundedSum) -> Tensor:
-        """Where clip norms differ, noise follows the largest over all groups, whoever is in the batch."""
+        """If clip norms differ, the noise follows the largest over all groups, whoever is in the batch."""
         std, multipliers = self.plan.noise_std, self.plan.gradient_multipliers
         std *= float((bounded.sensitivities / self.plan.recipe.sensitivities).max()) if std else 0.0
         return add_gaussian_noise(bounded, std, accounted_multipliers=multipliers, rng=self.state.noise_rng)
 
     def _members(self, n_records: int, n_members: int) -> Tensor | None:
-        """Algorithm 2: the head of each record, drawn apart from the data: removing one moves no other to another."""
+        """Algorithm 2: the head of each record, drawn independently of the data: removing one record moves no other."""
         return None if n_members == 1 else torch.from_numpy(self.state.sampling_rng.integers(n_members, size=n_records))
 
     def _smoothed(self) -> Tensor:

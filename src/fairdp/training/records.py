@@ -19,7 +19,7 @@ _MOST_BYTES_KEPT, _MOST_BYTES_OF_A_BATCH = 2**29, 2**26
 
 
 class Part:
-    """Some records of a batch, which go forward once and back once, whoever asks first.
+    """Some records of a batch, which go forward once and back once, no matter who asks first.
 
     ``weights`` are the public factors of the records, and ``members`` the head that each goes to (DP-MC). ``terms`` and
     ``norms`` are the records' gradients, once they are made.
@@ -39,7 +39,7 @@ class Part:
         return self.records.route.forward(self.rows)
 
     def scores_now(self) -> Tensor:
-        """Scores under the parameters that the model has at this moment; nothing is kept for a way back."""
+        """Scores under the current parameters of the model; nothing is kept for a backward pass."""
         model = self.records.model
         embeddings = self.rows if self.records.is_embedded else model.embed(self.rows)
         return torch.addmv(model.heads[0, -1], embeddings, model.heads[0, :-1])
@@ -50,19 +50,19 @@ class Records:
 
     def __init__(self, model: ScoreModel, data: GroupedData, recipe: Recipe, *, max_part: int) -> None:
         self.model, self.max_part = model, max_part
-        # Torch wants memory it may write to, though nothing here writes; only read-only arrays are copied.
+        # Torch wants writable memory, though nothing here writes; only read-only arrays are copied.
         self.X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
         self.y = torch.tensor(data.y, dtype=torch.float32)
         self.groups = torch.from_numpy(data.groups)
         weights = recipe.record_weights[data.groups]
         if data.weights is not None:
-            # At most one each: no record can do more than it is accounted for.
+            # At most one each: no record can have more influence than is accounted for.
             weights = weights * data.weights
         self.weights = torch.from_numpy(weights).to(torch.float32)
         self.is_embedded = (
             not model.n_extractor_params
             and model.keeps_records_apart
-            # Inputs that are taken as they are need no copy.
+            # Inputs that are used unchanged need no copy.
             and not LinearStack.fits(model)
             and 4 * len(self.X) * model.width <= _MOST_BYTES_KEPT
         )
@@ -76,7 +76,7 @@ class Records:
 
 
 class Batch:
-    """The sampled records of one step; to be gone through once or twice.
+    """The sampled records of one step, to be iterated over once or twice.
 
     A batch of one part goes forward once, even if it is gone through twice; of a larger one only the rows are kept.
     """

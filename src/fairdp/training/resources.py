@@ -1,4 +1,4 @@
-"""Memory of a training: what a step frees is kept for the next one."""
+"""Memory of a training run: what one step frees is kept for the next."""
 
 import ctypes
 import platform
@@ -10,7 +10,7 @@ import torch
 
 # Parameters of glibc's mallopt: they can be set, but not read, and once set they no longer adapt to the program.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
-# What they come to by themselves in a program that frees large blocks.
+# The values they reach by themselves in a program that frees large blocks.
 _USUAL = {_TRIM_THRESHOLD: 64 * 2**20, _MMAP_THRESHOLD: 32 * 2**20, _MMAP_MAX: 65536}
 
 
@@ -35,7 +35,7 @@ def kept_memory() -> Iterator[None]:
         libc.malloc_trim(0)
 
 
-# Numbers in a batch from which on a second thread pays.
+# Numbers in a batch above which a second thread pays off.
 _WORTH_SHARING = 200_000
 
 

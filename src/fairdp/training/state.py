@@ -60,7 +60,7 @@ class TrainingState:
     average: Tensor | None = None
 
     def between_iterate_and_average(self, share: float) -> Tensor:
-        """The iterate where there is no average; else parameters that lie this share of the way from it to the average.
+        """The iterate if there is no average; otherwise the point this share of the way from it to the average.
 
         Statistics of the average are taken at a share that grows from zero to one: what the average will be, while a
         controller still changes much, and by the end what is deployed. Seen through the average alone, whatever a
@@ -70,6 +70,6 @@ class TrainingState:
         return params if self.average is None else torch.lerp(params, self.average, share)
 
     def deploy_average(self) -> None:
-        """Put the average of the iterates, where there is one, in place of the last iterate."""
+        """Replace the last iterate with the average of the iterates, if there is one."""
         if self.average is not None:
             self.model.params.copy_(self.average)

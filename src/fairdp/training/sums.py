@@ -13,12 +13,12 @@ from fairdp.training.clipping import BoundedSum, add_bounded_rows, clip_and_add,
 from fairdp.training.companion import Companion, Memory, Seen
 from fairdp.training.records import Batch, Part
 
-# The factor on the clip norm of methods that have but one.
+# The factor on the clip norm of methods that have only one.
 _ONE = torch.ones(1)
 
 
 class Sums:
-    """Sums over the batches of one run, at the present parameters of its model."""
+    """Sums over the batches of one run, at the current parameters of its model."""
 
     def __init__(self, model: ScoreModel, recipe: Recipe, companion: Companion) -> None:
         self.model, self.recipe, self.companion, self.beside = model, recipe, companion, companion.beside
@@ -29,7 +29,7 @@ class Sums:
         total = torch.zeros(self.beside.size, dtype=torch.float64)
         for part in batch:
             seen = self._measured(part, memory, point)
-            # A record without a finite score contributes nothing, though what it would decide is a number.
+            # A record without a finite score contributes nothing, although its decision would be a number.
             add_bounded_rows(self.companion.contributions(seen, memory), seen.is_finite(), total)
         return BoundedSum(total, np.ones(len(self.recipe.group_sizes)))
 
@@ -67,7 +67,7 @@ class Sums:
         return _seen(part)
 
     def _gradients(self, part: Part, memory: Memory) -> list[LayerTerm]:
-        """Gradients of a part, made once: those whose norms were measured are those that are summed."""
+        """Gradients of a part, computed once: those whose norms were measured are those that are summed."""
         if part.terms is None:
             part.terms = part.passed.backward(self.companion.score_gradient(_seen(part), memory), part.members)
         return part.terms

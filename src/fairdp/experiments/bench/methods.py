@@ -35,8 +35,8 @@ def methods_vs_dpsgd(task: Task) -> dict[str, float]:
     trainings = {name: _training(name, task, data) for name in METHODS if name not in in_one_run or name == "dpsgd"}
     times = median_milliseconds(steps, n_rounds=n_rounds, seconds=task.seconds)[0]
     wholes = median_milliseconds(trainings, n_rounds=TRAINING_ROUNDS, seconds=task.seconds)[0]
-    ratios = {name: own / wholes["dpsgd"] for name, own in wholes.items()}
-    return ratios | {name: own / times["dpsgd"] for name, own in times.items()}
+    ratios = {name: seconds / wholes["dpsgd"] for name, seconds in wholes.items()}
+    return ratios | {name: seconds / times["dpsgd"] for name, seconds in times.items()}
 
 
 def _block(name: str, task: Task, data: GroupedData, n_rounds: int) -> Step:

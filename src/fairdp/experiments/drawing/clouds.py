@@ -111,10 +111,10 @@ def tradeoff_figure(rows: Sequence[Row], *, utility: str, controls: Sequence[Row
             )
         )
     for at in dict.fromkeys(row["at"] for row in controls):
-        own = [row for row in controls if row["at"] == at]
-        look = style_of(own[0]["method"])
+        matched = [row for row in controls if row["at"] == at]
+        look = style_of(matched[0]["method"])
         label = f"{look.label} at {style_of(at).label}'s positive rate"
-        clouds.append(_Cloud(label=label, colour=look.colour, marker=look.marker, rows=own, hollow=True))
+        clouds.append(_Cloud(label=label, colour=look.colour, marker=look.marker, rows=matched, hollow=True))
     headline = f"Fairness gaps against {UTILITIES[utility]}"
     return _cloud_figure(clouds, utility=utility, headline=headline, caption="Means on the test set")
 
@@ -160,11 +160,11 @@ def _cloud_figure(clouds: Sequence[_Cloud], *, utility: str, headline: str, capt
             legends=[[cloud.handle() for cloud in clouds], *([key] if key else [])],
             row_names=[dataset_title(name) for name in groups],
         )
-        for line, (dataset, own) in zip(panels, groups.items(), strict=True):
+        for line, (dataset, group) in zip(panels, groups.items(), strict=True):
             line[0].set_ylabel("gap (lower is fairer)")
             for axes, (gap, title) in zip(line, GAPS.items(), strict=True):
                 axes.set_title(f"{title} gap")
-                axes.set_xlim(*_limits(own, utility))
+                axes.set_xlim(*_limits(group, utility))
                 in_percent(axes.yaxis, axes.xaxis)
                 if utility != "accuracy":
                     axes.xaxis.set_major_formatter("{x:g}")

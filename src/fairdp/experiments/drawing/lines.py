@@ -66,8 +66,8 @@ def gain_figure(rows: Sequence[Row], *, against: str) -> Figure:
         )
         for line, (kind, names) in zip(panels, kinds.items(), strict=True):
             line[0].set_ylabel(titles[kind])
-            for axes, own in zip(line, groups.values(), strict=True):
-                _draw_gains(axes, [_gain_line(own, kind, name, look) for name, look in names.items()])
+            for axes, group in zip(line, groups.values(), strict=True):
+                _draw_gains(axes, [_gain_line(group, kind, name, look) for name, look in names.items()])
         for upper, lower, name in zip(*panels, groups, strict=True):
             upper.set_title(dataset_title(name), weight="bold", size=10.5)
             upper.tick_params(labelbottom=False)
@@ -120,11 +120,11 @@ def shift_figure(rows: Sequence[Row]) -> Figure:
             caption=" · ".join(caption),
             row_names=[dataset_title(name) for name in groups],
         )
-        for line, own in zip(panels, groups.values(), strict=True):
+        for line, group in zip(panels, groups.values(), strict=True):
             line[0].set_ylabel("gap (log scale)" if log else "gap")
             for axes, metric in zip(line, metrics, strict=True):
                 axes.set_title(f"{GAPS[metric]} gap")
-                _draw_shifts(axes, _shift_lines([row for row in own if row["metric"] == metric]), log=log)
+                _draw_shifts(axes, _shift_lines([row for row in group if row["metric"] == metric]), log=log)
         for axes in panels[-1]:
             axes.set_xlabel("privacy budget ε")
     return figure
@@ -175,7 +175,7 @@ def _draw_shifts(axes: Axes, lines: Sequence[_Line], *, log: bool) -> None:
 
 def _spread(row: Row) -> float:
     """How many times the smallest gap the largest bound is."""
-    seen = [pair[0] for own in row["observed"].values() if (pair := _measured(own)) and pair[0] > 0]
+    seen = [pair[0] for observed in row["observed"].values() if (pair := _measured(observed)) and pair[0] > 0]
     bounds = [pair[0] for name in ("paper_tau", "certified_tau") if (pair := _measured(row[name]))]
     return max(bounds, default=1.0) / min(seen, default=1.0)
 

@@ -41,7 +41,7 @@ class Tally:
     @classmethod
     def of(cls, results: Sequence[Checked]) -> "Tally":
         """Certificates that claim something false."""
-        return cls(sum(own.violations for own in results), sum(own.trials for own in results))
+        return cls(sum(result.violations for result in results), sum(result.trials for result in results))
 
     @property
     def p_value(self) -> float:
@@ -152,7 +152,7 @@ def _adult(plan: Plan, run: Run) -> Findings:
         return Findings({"not_run": str(error)}, f"{title}Not run: {error}\n")
     results = run.done(finite_certificates, [population] * plan.adult_tasks, what="certificates on Adult")
     tally, gaps = Tally.of(results), results[0].true_gaps
-    taus = {name: float(np.mean([own.mean_tau[name] for own in results])) for name in gaps}
+    taus = {name: float(np.mean([result.mean_tau[name] for result in results])) for name in gaps}
     sample = f"Samples of {population.n_samples:,} with replacement, ε = {population.epsilon:g}.\n\n"
     bounds = table([{"metric": name, "true gap": gaps[name], "mean certified τ": taus[name]} for name in gaps])
     about = {"n_samples": population.n_samples, "epsilon": population.epsilon, "true_gaps": gaps, "mean_tau": taus}
@@ -164,25 +164,28 @@ def _synthetic(plan: Plan, run: Run) -> Findings:
     many = run.done(synthetic_certificates, plan.many_groups, what="certificates of 16 groups")
     lost = run.done(synthetic_truths, plan.truths, what="truths of 16 groups")
     full = list(zip((*plan.certificates, *plan.many_groups), (*few, *many), strict=True))
-    everything = Tally.of([own for _, own in full])
+    everything = Tally.of([result for _, result in full])
     rejected = Tally(sum(lost), sum(setting.n_runs for setting in plan.truths))
     figures: dict[str, object] = {"all": everything.to_json(), "truth_rejected_16_groups": rejected.to_json()}
     lines = [everything.line("all certificates")]
     for key, label in (("n_groups", "groups"), ("n_samples", "records"), ("epsilon", "= ε")):
         values = sorted({getattr(setting, key) for setting, _ in full})
         tallies = {
-            f"{value:g}": Tally.of([own for setting, own in full if getattr(setting, key) == value]) for value in values
+            f"{value:g}": Tally.of([result for setting, result in full if getattr(setting, key) == value])
+            for value in values
         }
-        figures[f"by_{key}"] = {value: own.to_json() for value, own in tallies.items()}
-        lines += [own.line(f"{value} {label}") for value, own in tallies.items()]
+        figures[f"by_{key}"] = {value: tally.to_json() for value, tally in tallies.items()}
+        lines += [tally.line(f"{value} {label}") for value, tally in tallies.items()]
     lines.append(rejected.line("16 groups, truth rejected"))
-    claims = {claim: sum(own.violations_by_claim[claim] for _, own in full) for claim in few[0].violations_by_claim}
+    claims = {
+        claim: sum(result.violations_by_claim[claim] for _, result in full) for claim in few[0].violations_by_claim
+    }
     figures |= {
         "by_claim": claims,
-        "settings": [{**asdict(setting), **asdict(own)} for setting, own in full],
+        "settings": [{**asdict(setting), **asdict(result)} for setting, result in full],
         "settings_truth": [
-            {**asdict(setting), "trials": setting.n_runs, "violations": own}
-            for setting, own in zip(plan.truths, lost, strict=True)
+            {**asdict(setting), "trials": setting.n_runs, "violations": n_lost}
+            for setting, n_lost in zip(plan.truths, lost, strict=True)
         ],
     }
     text = (
@@ -200,18 +203,19 @@ def _implication(plan: Plan, run: Run) -> Findings:
     levels = (FAILURE_PROBABILITY, 0.4)
     tasks = [ImplicationTask(arms, level, plan.n_bounds) for level in levels for arms in ARMS]
     results = list(zip(tasks, run.done(check_implication, tasks, what="implication"), strict=True))
-    bounds, broken = sum(own.bounds for _, own in results), sum(own.broken for _, own in results)
+    bounds, broken = sum(result.bounds for _, result in results), sum(result.broken for _, result in results)
     figures: dict[str, object] = {"bounds": bounds, "broken": broken}
     lines = []
     for level in levels:
-        its = [own for task, own in results if task.failure_probability == level]
-        counts = {name: sum(getattr(own, name) for own in its) for name in ("missed", "broken")}
-        rejected = Tally(sum(own.rejected for own in its), sum(own.bounds for own in its), level)
+        its = [result for task, result in results if task.failure_probability == level]
+        counts = {name: sum(getattr(result, name) for result in its) for name in ("missed", "broken")}
+        rejected = Tally(sum(result.rejected for result in its), sum(result.bounds for result in its), level)
         figures[f"level_{level:g}"] = {"rejected": rejected.to_json(), **counts}
         shown = {"bounds below the truth": counts["missed"], "broken": counts["broken"]}
         lines.append({**rejected.line(f"truth rejected, level {level:g}"), **shown})
     figures["settings"] = [
-        {**asdict(task.arms), "failure_probability": task.failure_probability, **asdict(own)} for task, own in results
+        {**asdict(task.arms), "failure_probability": task.failure_probability, **asdict(result)}
+        for task, result in results
     ]
     text = (
         "## A truth that is not rejected lies within the bound\n\n"
@@ -240,12 +244,15 @@ def _twins(plan: Plan, run: Run) -> Findings:
         misses = empty_cell_misses(rng, epsilon=4.0, folds=2, failure_probability=level, n_draws=plan.n_draws)
         for name, count in misses.items():
             tallies[f"empty_cell_{name}_{level:.2g}"] = Tally(count, plan.n_draws, level)
-    caught = {name: own.p_value < CAUGHT for name, own in tallies.items() if "proper" not in name}
+    caught = {name: tally.p_value < CAUGHT for name, tally in tallies.items() if "proper" not in name}
     figures = {
-        name: {**own.to_json(), **({"caught": caught[name]} if name in caught else {})} for name, own in tallies.items()
+        name: {**tally.to_json(), **({"caught": caught[name]} if name in caught else {})}
+        for name, tally in tallies.items()
     }
     words = {True: "yes", False: "no", None: "–"}
-    lines = [{**own.line(name.replace("_", " ")), "caught": words[caught.get(name)]} for name, own in tallies.items()]
+    lines = [
+        {**tally.line(name.replace("_", " ")), "caught": words[caught.get(name)]} for name, tally in tallies.items()
+    ]
     text = (
         "## Certificates with a mistake, which must be caught\n\n"
         "The first two take noisy counts for exact ones (ε = 0.1). The others bound the rate of a group without "

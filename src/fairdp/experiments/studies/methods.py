@@ -27,9 +27,9 @@ def methods_study(run: Run) -> Findings:
     ]
     rows, lines = [], []
     for (dataset, method), runs in zip(cases, batched(run.trained(fits), n_seeds), strict=True):
-        spent = max(own["epsilon"] for own in runs)
+        spent = max(fitted["epsilon"] for fitted in runs)
         named = {"dataset": dataset, "method": method, "epsilon_spent": spent}
-        rows.append(row := Row.of(named, [_shown(own) for own in runs]))
+        rows.append(row := Row.of(named, [_shown(fitted) for fitted in runs]))
         private = "" if METHODS[method].private else " (not private)"
         certified = f"{row.mean['certified_parity_gap']:.3f}"
         lines.append(

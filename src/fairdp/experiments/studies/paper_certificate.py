@@ -30,16 +30,16 @@ def tightness_study(run: Run) -> Findings:
     from fairdp.experiments.drawing import shift_figure
 
     held_out = (("certify_fraction", HELD_OUT),)
-    own = [
+    settings = [
         Setting(dataset=dataset, method="fairdp", epsilon=epsilon, changes=held_out, shifts=SHIFTS)
         for dataset in datasets_of(run)
         for epsilon in budgets_of(run, "fairdp")
     ]
     clean = {dataset: Setting(dataset=dataset, method="clean", epsilon=None) for dataset in datasets_of(run)}
-    runs = train([*own, *clean.values()], run)
+    runs = train([*settings, *clean.values()], run)
     rows = [
         Tightness.of(setting, metric, runs[setting], runs[clean[setting.dataset]])
-        for setting in own
+        for setting in settings
         for metric in METRICS
     ]
     text = (
@@ -79,7 +79,7 @@ class Tightness:
     def of(cls, setting: Setting, metric: str, found: Sequence[Trained], clean: Sequence[Trained]) -> "Tightness":
         """What the runs of a setting show of one metric."""
         gap, moves = f"{metric}_difference", metric == "demographic_parity"
-        row, beside = (Row.of({}, [own.numbers for own in runs]) for runs in (found, clean))
+        row, beside = (Row.of({}, [fitted.numbers for fitted in runs]) for runs in (found, clean))
         return cls(
             dataset=setting.dataset,
             metric=metric,
@@ -92,8 +92,8 @@ class Tightness:
             paper_tau=row.pair(f"paper_{metric}"),
             certified_tau=row.pair(f"certified_{metric}"),
             certified_tau_shifted={f"{s:g}": row.pair(f"certified_at_shift_{s:g}") for s in SHIFTS[1:] if moves},
-            paper_tau_too_small=sum(own[f"paper_{metric}"] < own[gap] for own in found),
-            certified_tau_too_small=sum(own[f"certified_{metric}"] < own[gap] for own in found),
+            paper_tau_too_small=sum(fitted[f"paper_{metric}"] < fitted[gap] for fitted in found),
+            certified_tau_too_small=sum(fitted[f"certified_{metric}"] < fitted[gap] for fitted in found),
         )
 
     def line(self) -> dict[str, object]:
@@ -118,7 +118,7 @@ def mc_error_study(run: Run) -> Findings:
     rows, lines = [], []
     for dataset in datasets_of(run):
         cells, printed = _cells(load(Population(dataset=dataset)).test), PRINTED_ERRORS.get(dataset)
-        errors = {name: monte_carlo_error_printed(own, n_members=N_MEMBERS) for name, own in cells.items()}
+        errors = {name: monte_carlo_error_printed(counts, n_members=N_MEMBERS) for name, counts in cells.items()}
         rows.append({"dataset": dataset, "errors": list(errors.values()), "printed": printed})
         shown = {name: f"{error:.3e}" for name, error in errors.items()}
         lines.append({"data": dataset, **beside_printed(shown, printed)})

@@ -93,11 +93,11 @@ def beside_printed(found: Mapping[str, object], printed: Sequence[object] | None
 
 def bound_study(run: Run) -> Findings:
     """The paper's table of M at ε = 1, beside its printed rows and DP-SGD at the same positive rate."""
-    own = _fairdp(datasets_of(run), "weight_bound", BOUNDS)
+    settings = _fairdp(datasets_of(run), "weight_bound", BOUNDS)
     plain_sgd = [Setting(dataset=dataset, method="dpsgd", epsilon=1.0) for dataset in datasets_of(run)]
-    runs = train([*own, *plain_sgd], run)
+    runs = train([*settings, *plain_sgd], run)
     rows, beside, lines = [], controls(runs, at="fairdp"), []
-    for setting, row, control in zip(own, summary({each: runs[each] for each in own}), beside, strict=True):
+    for setting, row, control in zip(settings, summary({each: runs[each] for each in settings}), beside, strict=True):
         bound = float(str(dict(setting.changes)["weight_bound"]))
         printed = PRINTED_M.get((setting.dataset, bound))
         rows.append({**row.to_json(), "printed": printed})
@@ -120,38 +120,38 @@ def imbalance_study(run: Run) -> Findings:
     """The largest group cut to ρ times the smallest, at three budgets."""
     from fairdp.experiments.drawing import imbalance_figure
 
-    own = [
+    settings = [
         Setting(dataset=dataset, method="fairdp", epsilon=epsilon, ratio=ratio)
         for dataset in datasets_of(run)
         for ratio in RATIOS[dataset]
         for epsilon in (RATIO_BUDGETS[1:] if run.quick else RATIO_BUDGETS)
     ]
-    found, rows = _ablation(own, run, {"ratio": "ρ"})
+    found, rows = _ablation(settings, run, {"ratio": "ρ"})
     return replace(found, drawings={f"-{utility}": imbalance_figure(rows, utility=utility) for utility in UTILITIES})
 
 
 def member_study(run: Run) -> Findings:
     """The number of heads N of the ensemble, at ε = 1."""
-    own = _fairdp(tables_of(run), "n_members", MEMBERS[::3] if run.quick else MEMBERS)
-    return _ablation(own, run, {"n_members": "heads"})[0]
+    settings = _fairdp(tables_of(run), "n_members", MEMBERS[::3] if run.quick else MEMBERS)
+    return _ablation(settings, run, {"n_members": "heads"})[0]
 
 
 def allocation_study(run: Run) -> Findings:
     """Noise for every group, as in the paper, or once on their average."""
     budgets = EPSILONS[1:2] if run.quick else EPSILONS
-    own = _fairdp(tables_of(run), "noise_allocation", ("per_group", "average"), budgets)
-    return _ablation(own, run, {"noise_allocation": "noise"})[0]
+    settings = _fairdp(tables_of(run), "noise_allocation", ("per_group", "average"), budgets)
+    return _ablation(settings, run, {"noise_allocation": "noise"})[0]
 
 
 def schedule_study(run: Run) -> Findings:
     """Held-out utility with the step sizes of Theorem 4, beside the paper's Adam and a constant step."""
-    own = {
+    settings = {
         Setting(dataset=dataset, method="fairdp", epsilon=epsilon, changes=changes): name
         for dataset in tables_of(run)
         for epsilon in (EPSILONS[1:2] if run.quick else (0.5, 1.0, 2.0))
         for name, changes in SCHEDULES.items()
     }
-    return _ablation(list(own), run, {"schedule": "steps"}, list(own.values()))[0]
+    return _ablation(list(settings), run, {"schedule": "steps"}, list(settings.values()))[0]
 
 
 def _fairdp(

@@ -46,7 +46,9 @@ def tradeoff_study(run: Run) -> Findings:
         "`fairdp`: the same DP-SGD models with the threshold moved to the positive rate of FairDP's, seed by seed.\n\n"
         + table(lines)
     )
-    drawings = {f"-{own}": tradeoff_figure(plain(rows), utility=own, controls=plain(beside)) for own in UTILITIES}
+    drawings = {
+        f"-{utility}": tradeoff_figure(plain(rows), utility=utility, controls=plain(beside)) for utility in UTILITIES
+    }
     figures = {"rows": plain(rows), "controls": plain([*beside, *further])}
     return Findings(figures, text, runs=tidy(runs, run), drawings=drawings)
 
@@ -79,7 +81,7 @@ class Gain:
             name: relative_reduction([r[name] for r in ours], [r[name] for r in others], paired=paired)
             for name in (*GAPS, *UTILITIES)
         }
-        first, second = (float(np.mean([own["positive_rate"] for own in runs])) for runs in (ours, others))
+        first, second = (float(np.mean([fitted["positive_rate"] for fitted in runs])) for runs in (ours, others))
         return cls(
             dataset=setting.dataset,
             epsilon=setting.epsilon,
@@ -104,13 +106,13 @@ def gain_study(run: Run) -> Findings:
     from fairdp.experiments.drawing import gain_figure
 
     runs = train(settings_of(run, ("clean", "dpsgd", "dp_is_sgd", "fairdp")), run)
-    own = [setting for setting in runs if setting.method == "fairdp"]
+    settings = [setting for setting in runs if setting.method == "fairdp"]
     gains = {
-        (other, title): [Gain.of(setting, runs[setting], runs[_same(setting, other)]) for setting in own]
+        (other, title): [Gain.of(setting, runs[setting], runs[_same(setting, other)]) for setting in settings]
         for other, title in OTHERS.items()
     }
     gains["dpsgd_at_same_rate", "DP-SGD at FairDP's positive rate"] = [
-        Gain.of(setting, runs[setting], matched(setting, runs), paired=True) for setting in own
+        Gain.of(setting, runs[setting], matched(setting, runs), paired=True) for setting in settings
     ]
     tables = "\n\n".join(
         f"**Against {title}**\n\n{table([gain.line() for gain in found])}" for (_, title), found in gains.items()
@@ -157,15 +159,17 @@ def t_test_study(run: Run) -> Findings:
     asked = (("fairdp", "clean"), ("fairdp", "dp_is_sgd"), ("dpsgd_f", "clean"), ("fairdp", MATCHED))
     rows, lines = [], []
     for method, other in asked:
-        for own in [setting for setting in runs if setting.method == method]:
-            beside: Numbers = matched(own, runs) if other == MATCHED else runs[_same(own, other)]
+        for compared in [setting for setting in runs if setting.method == method]:
+            beside: Numbers = matched(compared, runs) if other == MATCHED else runs[_same(compared, other)]
             tests = {
-                name: t_test([r[name] for r in runs[own]], [r[name] for r in beside], paired=other == MATCHED)
+                name: t_test([r[name] for r in runs[compared]], [r[name] for r in beside], paired=other == MATCHED)
                 for name in TESTED
             }
-            rows.append({"dataset": own.dataset, "epsilon": own.epsilon, "method": method, "against": other, **tests})
+            rows.append(
+                {"dataset": compared.dataset, "epsilon": compared.epsilon, "method": method, "against": other, **tests}
+            )
             lines.append(
-                {"data": own.dataset, "ε": _budget(own.epsilon), "difference": f"`{method}` − {other}"}
+                {"data": compared.dataset, "ε": _budget(compared.epsilon), "difference": f"`{method}` − {other}"}
                 | {COLUMNS[n]: f"{test['difference']:+.3f} (p = {test['p_value']:.2g})" for n, test in tests.items()}
             )
     note = (

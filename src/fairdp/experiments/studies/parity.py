@@ -82,7 +82,7 @@ NOTIONS = (
         for population in (ADULT, FULL)
         for parity in ("equal_opportunity", "equalized_odds")
     ),
-    *(Case(population=replace(own, by_race=True), targets=(0.03,)) for own in (ADULT, FULL)),
+    *(Case(population=replace(population, by_race=True), targets=(0.03,)) for population in (ADULT, FULL)),
 )
 SPLITS = tuple(
     Case(
@@ -120,7 +120,7 @@ def split_study(run: Run) -> Findings:
 def _study(cases: Sequence[Case], run: Run, *, n_seeds: int = N_SEEDS) -> Findings:
     seeds = range(run.seed, run.seed + (2 if run.quick else n_seeds))
     fits = [case.fit(method, gap, seed) for case in cases for method, gap in case.asked for seed in seeds]
-    asked = dict.fromkeys((case.population, case.parity, own) for case in cases for own in case.features)
+    asked = dict.fromkeys((case.population, case.parity, features) for case in cases for features in case.features)
     tasks = [
         Reduction(population=population, parity=parity, bound=bound, features=features)
         for (population, parity, features), bound in product(asked, BOUNDS[-2:] if run.quick else BOUNDS)
@@ -128,7 +128,7 @@ def _study(cases: Sequence[Case], run: Run, *, n_seeds: int = N_SEEDS) -> Findin
     trained = dict(zip(fits, run.trained(fits), strict=True))
     reduced = dict(zip(tasks, run.done(reduce, tasks, what="reductions"), strict=True))
     found = [row for same in _alike(cases) for row in _rows(same, seeds, trained, reduced)]
-    frontiers = [{**task.named(), **own} for task, own in reduced.items()]
+    frontiers = [{**task.named(), **reached} for task, reached in reduced.items()]
     rows, n_runs = [row for row, _ in found], found[0][0].named["n_runs"]
     shown = {name: title for name, title in _SHOWN.items() if any(name in row.mean for row in rows)}
     lines = [
@@ -187,8 +187,8 @@ def _rows(
     controls = {asked[0]: [trained[fit] for fit in fits[asked]] for asked in CONTROLS}
     named = {"population": str(first.population), "parity": first.parity, "epsilon": first.epsilon}
     rows = []
-    for (method, gap), own in fits.items():
-        runs = [{**trained[fit].numbers, **_over_reduction(fit, trained[fit], first, reduced)} for fit in own]
+    for (method, gap), group in fits.items():
+        runs = [{**trained[fit].numbers, **_over_reduction(fit, trained[fit], first, reduced)} for fit in group]
         about = {"max_gap": NO_TARGET if gap is None else gap, "method": method, "n_runs": len(runs)}
         rows.append(_controlled(Row.of({**named, **about}, runs), controls))
     return rows
@@ -201,7 +201,9 @@ def _over_reduction(
     over = {}
     for kind in case.features:
         beside = (fit.population, case.parity, kind)
-        frontier = [own for task, own in reduced.items() if (task.population, task.parity, task.features) == beside]
+        frontier = [
+            reached for task, reached in reduced.items() if (task.population, task.parity, task.features) == beside
+        ]
         over[f"over_reduction_{kind}"] = found["accuracy"] - accuracy_at(frontier, found["gap"])
     return over
 
@@ -209,7 +211,7 @@ def _over_reduction(
 def _controlled(row: Row, controls: Mapping[str, Sequence[Trained]]) -> Controlled:
     """A row with models without a target moved to its positive rate, and these as a table shows them."""
     at = {name: control_at(runs, row.mean["positive_rate"]) for name, runs in controls.items()}
-    shown = {name: f"{own['gap']:.3f} ({own['accuracy']:.4f})" for name, own in at.items()}
+    shown = {name: f"{control['gap']:.3f} ({control['accuracy']:.4f})" for name, control in at.items()}
     return replace(row, named={**row.named, "controls_at_this_rate": at}), shown
 
 
@@ -229,7 +231,7 @@ def faces_study(run: Run) -> Findings:
     runs = dict(zip(cases, batched(run.trained(fits), n_seeds), strict=True))
     controls = {method: runs[method, gap] for method, gap in cases if gap in (None, NO_TARGET)}
     found = [
-        _controlled(Row.of({"method": method, "max_gap": gap}, [own.numbers for own in its]), controls)
+        _controlled(Row.of({"method": method, "max_gap": gap}, [fitted.numbers for fitted in its]), controls)
         for (method, gap), its in runs.items()
     ]
     names = ("auc", "accuracy", "gap", "training_gap", "positive_rate", "demographic_parity_ratio")
@@ -256,7 +258,7 @@ def certified_study(run: Run) -> Findings:
         for s in range(n_seeds)
     ]
     runs = zip(CERTIFIED_TARGETS, batched(run.trained(fits), n_seeds), strict=True)
-    rows = [Row.of({"max_gap": gap}, [own.numbers for own in its]) for gap, its in runs]
+    rows = [Row.of({"max_gap": gap}, [fitted.numbers for fitted in its]) for gap, its in runs]
     lines = [{"target": _target(row), **row.texts(_CERTIFIED, digits=4)} for row in rows]
     text = (
         f"{population}, ε = 1, δ = 1e-5, a fifth of the training records held out, confidence .95 for gap and ratio "

@@ -101,9 +101,11 @@ def budgets_of(run: Run, method: str) -> tuple[float | None, ...]:
 def train(settings: Iterable[Setting], run: Run) -> Runs:
     """Figures of each setting, one entry per seed; trainings that studies share are done once."""
     chosen = {**NOTHING_HELD_OUT, **(QUICK_SETTINGS if run.quick else {})}
-    asked = {own: [own.fit(seed, chosen) for seed in _seeds(own, run)] for own in settings}
-    found = dict(zip(fits := [fit for own in asked.values() for fit in own], run.trained(fits), strict=True))
-    return {own: [found[fit] for fit in its] for own, its in asked.items()}
+    asked = {setting: [setting.fit(seed, chosen) for seed in _seeds(setting, run)] for setting in settings}
+    found = dict(
+        zip(fits := [fit for of_setting in asked.values() for fit in of_setting], run.trained(fits), strict=True)
+    )
+    return {setting: [found[fit] for fit in its] for setting, its in asked.items()}
 
 
 def _seeds(setting: Setting, run: Run) -> range:
@@ -113,30 +115,33 @@ def _seeds(setting: Setting, run: Run) -> range:
 def summary(runs: Runs) -> list[Row]:
     """A row for each setting: mean and standard error over seeds."""
     return [
-        Row.of({**own.named(), "delta": DELTA, "n_runs": len(found)}, [it.numbers for it in found])
-        for own, found in runs.items()
+        Row.of({**setting.named(), "delta": DELTA, "n_runs": len(found)}, [it.numbers for it in found])
+        for setting, found in runs.items()
     ]
 
 
 def tidy(runs: Runs, run: Run) -> list[dict[str, object]]:
     """A row for each training, with the numbers that studies show."""
     return [
-        {**own.named(), "seed": seed, **{name: found[name] for name in SHOWN if name in found.numbers}}
-        for own, its in runs.items()
-        for seed, found in zip(_seeds(own, run), its, strict=True)
+        {**setting.named(), "seed": seed, **{name: found[name] for name in SHOWN if name in found.numbers}}
+        for setting, its in runs.items()
+        for seed, found in zip(_seeds(setting, run), its, strict=True)
     ]
 
 
 def controls(runs: Runs, *, at: str) -> list[Row]:
     """DP-SGD with its threshold moved to the positive rate of another method, seed by seed; rows as of `summary`."""
     return [
-        Row.of({**own.named(), "method": "dpsgd", "at": at, "delta": DELTA, "n_runs": len(found)}, matched(own, runs))
-        for own, found in runs.items()
-        if own.method == at and own.epsilon is not None
+        Row.of(
+            {**setting.named(), "method": "dpsgd", "at": at, "delta": DELTA, "n_runs": len(found)},
+            matched(setting, runs),
+        )
+        for setting, found in runs.items()
+        if setting.method == at and setting.epsilon is not None
     ]
 
 
 def matched(setting: Setting, runs: Runs) -> list[dict[str, float]]:
     """DP-SGD at the same budget and seed, moved to the positive rate of each run of a setting."""
     plain = runs[replace(setting, method="dpsgd", changes=(), shifts=())]
-    return [dpsgd.at_rate(own["positive_rate"]) for own, dpsgd in zip(runs[setting], plain, strict=True)]
+    return [dpsgd.at_rate(result["positive_rate"]) for result, dpsgd in zip(runs[setting], plain, strict=True)]

@@ -60,7 +60,7 @@ def reduce(task: Reduction, rng: np.random.Generator) -> dict[str, float]:
 
 def accuracy_at(frontier: Iterable[Mapping[str, float]], gap: float) -> float:
     """Accuracy of the reduction at a gap, between its runs; outside of them that of the nearest."""
-    best = sorted((own["gap"], own["accuracy"]) for own in frontier)
+    best = sorted((point["gap"], point["accuracy"]) for point in frontier)
     gaps, accuracies = np.array(best).T
     # A run with a larger gap that is less accurate is no part of the frontier.
     return float(np.interp(gap, gaps, np.maximum.accumulate(accuracies)))

@@ -52,8 +52,11 @@ def run_compare(task: CompareTask) -> dict[str, object]:
     comparison, store = task.comparison, Store(task.folder / "runs")
     found = train_all(comparison.fits(), store=store, workers=task.workers, say=task.say, watch=task.watch)
     rows, delta = summary_rows(found), comparison.delta
-    costs = [PrivacyCost.of(str(own), store.spent_on(own), delta=delta) for own in comparison.populations]
-    notes = [note for own in comparison.populations for note in load(own).notes]
+    costs = [
+        PrivacyCost.of(str(population), store.spent_on(population), delta=delta)
+        for population in comparison.populations
+    ]
+    notes = [note for population in comparison.populations for note in load(population).notes]
     report: dict[str, object] = {
         "delta": delta,
         "n_runs": len(found),
@@ -62,7 +65,7 @@ def run_compare(task: CompareTask) -> dict[str, object]:
         "privacy": [cost.to_json() for cost in costs],
         "warnings": [*notes, *(note for row in rows for note in _collapse(row))],
     }
-    seconds = sum(own.seconds for own in found.values())
+    seconds = sum(result.seconds for result in found.values())
     frame = pd.DataFrame(tidy_rows(found))
     parquet = io.BytesIO()
     frame.to_parquet(parquet, index=False)
@@ -103,7 +106,7 @@ def provenance(command: str, populations: Iterable[Population], *, seconds: floa
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "code_sha256": code_digest(),
-        "records_sha256": {str(own): digest_of(own) for own in populations},
+        "records_sha256": {str(population): digest_of(population) for population in populations},
         "hardware": {"system": platform.platform(), "machine": platform.machine(), "processors": os.cpu_count()},
         "training_seconds": round(seconds, 1),
     }

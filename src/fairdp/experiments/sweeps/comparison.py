@@ -78,12 +78,12 @@ class Comparison:
                 _check(fit)
 
     def _budgets(self, method: str) -> list[dict[str, float]]:
-        return [{"epsilon": own} for own in self.epsilons] if METHODS[method].private else [{}]
+        return [{"epsilon": epsilon} for epsilon in self.epsilons] if METHODS[method].private else [{}]
 
     def _variants(self, method: str) -> list[tuple[tuple[str, Any], ...]]:
         """Combinations of the grid that mean something to a method; the same one only once."""
         grid = sorted(self.grid.items())
-        fitting = {name: own for name, own in grid if method in _ONLY_FOR.get(name, METHODS)}
+        fitting = {name: values for name, values in grid if method in _ONLY_FOR.get(name, METHODS)}
         return [tuple(zip(fitting, values, strict=True)) for values in product(*fitting.values())]
 
 
@@ -110,10 +110,10 @@ def tidy_rows(found: Mapping[Fit, Trained]) -> list[dict[str, object]]:
             "epsilon": _epsilon(fit),
             "seed": fit.seed,
             **_variant(fit),
-            **{("epsilon_spent" if name == "epsilon" else name): value for name, value in own.numbers.items()},
-            "seconds": own.seconds,
+            **{("epsilon_spent" if name == "epsilon" else name): value for name, value in result.numbers.items()},
+            "seconds": result.seconds,
         }
-        for fit, own in found.items()
+        for fit, result in found.items()
     ]
 
 
@@ -127,7 +127,7 @@ def summary_rows(found: Mapping[Fit, Trained]) -> list[Row]:
 
 def control_rows(found: Mapping[Fit, Trained], *, at: str) -> list[Row]:
     """DP-SGD with its threshold moved to the positive rate of another method, run by run; none without both."""
-    plain = {_beside(fit): own for fit, own in found.items() if fit.is_control}
+    plain = {_beside(fit): result for fit, result in found.items() if fit.is_control}
     rows = []
     for fits in _together(found):
         if fits[0].method == at and all(_beside(fit) in plain for fit in fits):
@@ -153,7 +153,7 @@ def _together(found: Iterable[Fit]) -> list[list[Fit]]:
 def _named(fit: Fit, found: Iterable[Fit]) -> dict[str, object]:
     """What tells a row apart; of the parameters those that differ between trainings of the method."""
     alike = [_variant(other) for other in found if other.method == fit.method]
-    differs = {name for own in alike for name in own if len({str(other[name]) for other in alike}) > 1}
+    differs = {name for setting in alike for name in setting if len({str(other[name]) for other in alike}) > 1}
     variant = ", ".join(f"{name}={value}" for name, value in _variant(fit).items() if name in differs)
     named: dict[str, object] = {"dataset": str(fit.population), "method": fit.method, "epsilon": _epsilon(fit)}
     return named | ({"variant": variant} if variant else {})

@@ -90,8 +90,8 @@ class Row:
     def of(cls, named: Mapping[str, object], runs: Iterable[Mapping[str, float]]) -> "Row":
         """The row of some runs, with the numbers that all of them have."""
         first, *others = runs
-        shared = [name for name in first if all(name in own for own in others)]
-        numbers = {name: np.array([first[name], *(own[name] for own in others)]) for name in shared}
+        shared = [name for name in first if all(name in other for other in others)]
+        numbers = {name: np.array([first[name], *(other[name] for other in others)]) for name in shared}
         # An infinite budget has no spread.
         with np.errstate(invalid="ignore"):
             return cls(
@@ -180,4 +180,4 @@ def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]
 
 def control_at(runs: Iterable[Trained], positive_rate: float) -> Mapping[str, float]:
     """Means over control models whose thresholds are moved to a positive rate."""
-    return Row.of({}, [own.at_rate(positive_rate) for own in runs]).mean
+    return Row.of({}, [fitted.at_rate(positive_rate) for fitted in runs]).mean

@@ -32,7 +32,10 @@ def paper_taus(model: FairDPClassifier, train: GroupedData) -> dict[str, float]:
         "equal_opportunity": [train.y == 1],
         "equalized_odds": [train.y == 1, train.y == 0],
     }
-    return {name: max(_tau(chances, train, event, n_members) for event in own) for name, own in events.items()}
+    return {
+        name: max(_tau(chances, train, event, n_members) for event in metric_events)
+        for name, metric_events in events.items()
+    }
 
 
 def _tau(chances: np.ndarray, train: GroupedData, event: np.ndarray, n_members: int) -> float:

@@ -139,7 +139,7 @@ def run_tasks(
 ) -> list[Result]:
     """Result of every task, in order, each with a generator of its own; ``what`` names the work and is in the seed."""
     seeds = np.random.SeedSequence([seed, *what.encode()]).spawn(len(tasks))
-    seeded = [_Seeded(function, task, own) for task, own in zip(tasks, seeds, strict=True)]
+    seeded = [_Seeded(function, task, task_seed) for task, task_seed in zip(tasks, seeds, strict=True)]
     results = dict(told(spread(_call, seeded, workers), len(tasks), say, what=what))
     return [results[position] for position in range(len(tasks))]
 
@@ -151,5 +151,5 @@ class _Seeded:
     seed: np.random.SeedSequence
 
 
-def _call(own: _Seeded) -> Any:
-    return own.function(own.task, np.random.default_rng(own.seed))
+def _call(seeded: _Seeded) -> Any:
+    return seeded.function(seeded.task, np.random.default_rng(seeded.seed))

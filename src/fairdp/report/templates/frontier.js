@@ -7,7 +7,7 @@ for (const root of document.querySelectorAll(".frontier")) {
   const [metric, utility] = choices.querySelectorAll("select");
   const groups = [...root.querySelectorAll("svg.large .series")].map((series, s) => ({
     join: series.querySelector(".join"),
-    points: [...series.querySelectorAll(".point")].map((node, p) => ({ node, own: data[s][p] })),
+    points: [...series.querySelectorAll(".point")].map((node, p) => ({ node, point: data[s][p] })),
   }));
 
   const draw = () => {
@@ -17,8 +17,8 @@ for (const root of document.querySelectorAll(".frontier")) {
     }
     for (const { join, points } of groups) {
       const path = [];
-      for (const { node, own } of points) {
-        const x = own.x[metric.value], y = own.y[utility.value];
+      for (const { node, point } of points) {
+        const x = point.x[metric.value], y = point.y[utility.value];
         if (!x || !y) {
           node.setAttribute("display", "none");
           node.setAttribute("tabindex", "-1");
@@ -35,10 +35,10 @@ for (const root of document.querySelectorAll(".frontier")) {
     tip.hidden = true;
   };
 
-  const show = (node, own) => {
+  const show = (node, point) => {
     const lead = document.createElement("strong");
-    lead.textContent = own.name;
-    const lines = own.details.map(([name, text]) => {
+    lead.textContent = point.name;
+    const lines = point.details.map(([name, text]) => {
       const line = document.createElement("span");
       for (const part of [name, text]) line.appendChild(document.createElement("b")).textContent = part;
       return line;
@@ -53,9 +53,9 @@ for (const root of document.querySelectorAll(".frontier")) {
   };
 
   for (const { points } of groups) {
-    for (const { node, own } of points) {
+    for (const { node, point } of points) {
       node.querySelector("title").remove();
-      for (const event of ["mouseenter", "focus"]) node.addEventListener(event, () => show(node, own));
+      for (const event of ["mouseenter", "focus"]) node.addEventListener(event, () => show(node, point));
       for (const event of ["mouseleave", "blur"]) node.addEventListener(event, () => { tip.hidden = true; });
     }
   }

@@ -33,7 +33,7 @@ _RATES = {
 
 
 def certificate_checks(recorded: Recorded, certificate: CertificateRecord) -> Iterator[Check]:
-    """Everything about a certificate that claims something."""
+    """All checks of a certificate that makes a claim."""
     yield _certificate_epsilon(recorded, certificate)
     yield _records(recorded, certificate)
     yield _registration(recorded, certificate)
@@ -53,10 +53,10 @@ def statement_check(certificate: CertificateRecord | NoCertificateRecord) -> Che
 
 
 def _certificate_epsilon(recorded: Recorded, certificate: CertificateRecord) -> Check:
-    """That certification records spent what is recorded: held-out ones what the privacy record says, no more."""
-    privacy, own = recorded.privacy, certificate.epsilon_by_group
+    """That certification records spent what is recorded: for held-out ones, what the privacy record says."""
+    privacy, epsilons = recorded.privacy, certificate.epsilon_by_group
     held_out = isinstance(certificate.about.records, HeldOutRecords)
-    wrong = [] if equal(certificate.epsilon, max(own.values())) else ["the total is not the largest"]
+    wrong = [] if equal(certificate.epsilon, max(epsilons.values())) else ["the total is not the largest"]
     for group, epsilon in privacy.certify_epsilons.items():
         # A held-out record spends no more than a training record of its group, whatever was planned.
         spent = min(privacy.epsilon_by_group[cell] for cell in recorded.cells_of(group))
@@ -64,14 +64,16 @@ def _certificate_epsilon(recorded: Recorded, certificate: CertificateRecord) -> 
             wrong.append(f"{group}: {epsilon:.6g} held out, {spent:.6g} in training")
     if held_out:
         planned = privacy.certify_epsilons
-        wrong += [f"{group}: {epsilon:.6g}" for group, epsilon in own.items() if not equal(planned.get(group), epsilon)]
+        wrong += [
+            f"{group}: {epsilon:.6g}" for group, epsilon in epsilons.items() if not equal(planned.get(group), epsilon)
+        ]
     whose = "within what the model states" if held_out else "spent by the fresh records"
     found = "; ".join(wrong) if wrong else f"pure {certificate.epsilon:.6g}, {whose}"
     return Check("certificate's epsilon", not wrong, f"{found}.")
 
 
 def _records(recorded: Recorded, certificate: CertificateRecord) -> Check:
-    """That records are called what they are: held out as the run did, or fresh with every earlier certificate named."""
+    """That records are labelled correctly: held out by the run, or fresh with every earlier certificate listed."""
     records = certificate.about.records
     if isinstance(records, HeldOutRecords):
         passed = _held_out_as_planned(recorded, certificate, records)
@@ -82,7 +84,7 @@ def _records(recorded: Recorded, certificate: CertificateRecord) -> Check:
 
 
 def _held_out_as_planned(recorded: Recorded, certificate: CertificateRecord, records: HeldOutRecords) -> bool:
-    """Also that as many were expected as the sizes say, which chose the constructions."""
+    """Also that the expected sizes, which chose the constructions, follow from the recorded sizes."""
     privacy, fraction = recorded.privacy, recorded.privacy.certify_fraction
     share, cells = fraction / (1 - fraction), privacy.planned_sizes
     expected = [share * math.fsum(cells[cell] for cell in recorded.cells_of(group)) for group in recorded.model.groups]
@@ -129,7 +131,7 @@ def _registration(recorded: Recorded, certificate: CertificateRecord) -> Check:
 
 
 def _not_as_fixed(recorded: Recorded, certificate: CertificateRecord) -> Iterator[str]:
-    """What a certificate on held-out records changed of what was chosen before training."""
+    """What a certificate on held-out records changed from what was chosen before training."""
     chosen, selection = recorded.model.parameters, recorded.privacy.selection
     metrics = chosen["certify_metrics"] or list(_RATES)
     fixed = {
@@ -145,7 +147,7 @@ def _not_as_fixed(recorded: Recorded, certificate: CertificateRecord) -> Iterato
 
 
 def _is_planned(recorded: Recorded) -> bool:
-    """Whether the network, with its public maps of the inputs, is the one that settings and schema make."""
+    """Whether the network, with its public maps of the inputs, is the one that settings and schema produce."""
     model, schema = recorded.model, recorded.model.feature_schema
     if model.model.kind == "custom":
         return True
@@ -154,7 +156,7 @@ def _is_planned(recorded: Recorded) -> bool:
 
 
 def _levels(certificate: CertificateRecord) -> Check:
-    """That the events which may fail have, together, the failure probability that the confidence leaves."""
+    """That the events that may fail share exactly the failure probability that the confidence allows."""
     allowed = (1 - certificate.confidence) / certificate.n_looks / certificate.expected_trials
     levels = [event.failure_probability for event in certificate.events.values()]
     # In a sequence, and for equalized odds alone, only one event can make a claim wrong.
@@ -199,7 +201,7 @@ def _taus(recorded: Recorded, certificate: CertificateRecord) -> Iterator[Check]
         yield Check(f"pair of {metric}", gap.pair == pair, f"recorded {list(gap.pair)}, computed {list(pair)}.")
     ratios = {metric: ratio if metric == "demographic_parity" else None for metric in taus}
     stated = {metric: certificate.gaps[metric].ratio for metric in taus}
-    passed = all(equal(stated[metric], own) for metric, own in ratios.items())
+    passed = all(equal(stated[metric], computed) for metric, computed in ratios.items())
     yield Check("ratio", passed, f"recorded {_in_words(stated)}, computed {_in_words(ratios)}.")
 
 

@@ -11,7 +11,7 @@ from fairdp.run.settings import RunSettings
 from fairdp.saved.fitted import restored
 from fairdp.saved.folder import FILES, ModelRecord
 
-# Numbers are computed again from the same inputs: they may differ by rounding, not by more.
+# Numbers are recomputed from the same inputs: they may differ only by rounding.
 SAME = 1e-9
 
 
@@ -26,7 +26,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What the files of a folder say, each value as it stands; nothing of it is believed yet."""
+    """What the files of a folder say, value by value; none of it is trusted yet."""
 
     contents: Mapping[str, bytes]
     model: ModelRecord
@@ -62,7 +62,7 @@ class Recorded:
 
 
 def equal(recorded: float | None, computed: float | None) -> bool:
-    """Whether two numbers agree but for rounding, or both are missing."""
+    """Whether two numbers agree up to rounding, or both are missing."""
     if recorded is None or computed is None:
         return recorded is computed
     # Everything is within a share of infinity.
@@ -70,7 +70,7 @@ def equal(recorded: float | None, computed: float | None) -> bool:
 
 
 def same(recorded: object, computed: object) -> bool:
-    """Whether two plain values are the same all the way down, but for the rounding of numbers."""
+    """Whether two plain values are the same all the way down, up to rounding of numbers."""
     if isinstance(recorded, dict) and isinstance(computed, dict):
         return recorded.keys() == computed.keys() and all(same(recorded[name], computed[name]) for name in computed)
     if isinstance(recorded, list) and isinstance(computed, list):

@@ -1,4 +1,4 @@
-"""Checking a saved model without trusting what made it: hashes, epsilon and tau, all computed again."""
+"""Checking a saved model without trusting what made it: hashes, epsilon and tau, all recomputed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _all_checks(recorded: Recorded) -> Iterator[Check]:
 
 
 def _uncertified(recorded: Recorded, certificate: NoCertificateRecord) -> Check:
-    """That no bound is claimed because none could be: a bad certificate may not be left out."""
+    """That no bound is claimed because none was possible: a bad certificate must not be left out."""
     passed = certificate.reason == recorded.settings.reason_for_no_certificate(len(recorded.model.groups))
     found = f"no bound is claimed, because {certificate.certificate().explanation}."
     return Check("certificate", passed, found)
@@ -68,7 +68,7 @@ def _version(contents: dict[str, bytes]) -> Check:
 
 
 def _ties(recorded: Recorded) -> Check:
-    """That the certificate speaks of this model, this rule and this privacy record."""
+    """That the certificate is about this model, this rule and this privacy record."""
     contents, model, certificate = recorded.contents, recorded.model, recorded.certificate
     broken = [name for name in FILES[:3] if certificate.files.get(name) != sha256(contents[name])]
     if isinstance(certificate, CertificateRecord):
@@ -89,7 +89,7 @@ def _ties(recorded: Recorded) -> Check:
 
 
 def _groups(recorded: Recorded) -> Check:
-    """That every record speaks of all the groups that the model knows."""
+    """That every record covers all groups of the model."""
     privacy, certificate = recorded.privacy, recorded.certificate
     sampled = {
         "planned_sizes": list(privacy.planned_sizes),
@@ -102,5 +102,5 @@ def _groups(recorded: Recorded) -> Check:
     if isinstance(certificate, CertificateRecord):
         counted |= {"group_names": list(certificate.group_names), "certificate": list(certificate.epsilon_by_group)}
     wrong += [field for field, names in counted.items() if sorted(names) != sorted(recorded.model.groups)]
-    found = f"{', '.join(wrong)} names other groups than the model." if wrong else "every record names all groups."
+    found = f"{', '.join(wrong)} does not name the groups of the model." if wrong else "every record names all groups."
     return Check("groups", not wrong, found)

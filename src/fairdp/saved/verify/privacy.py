@@ -12,7 +12,7 @@ from fairdp.saved.verify.check import SAME, Check, Recorded, equal, same
 
 
 def privacy_checks(recorded: Recorded) -> Iterator[Check]:
-    """Everything about the privacy record."""
+    """All checks of the privacy record."""
     yield _epsilon(recorded.privacy)
     yield _mechanism(recorded.privacy)
     yield _summary(recorded.privacy)
@@ -20,7 +20,7 @@ def privacy_checks(recorded: Recorded) -> Iterator[Check]:
 
 
 def _epsilon(privacy: PrivacySpent) -> Check:
-    """Epsilon of each group from what was recorded of the mechanism, and the total from those."""
+    """Epsilon of each group, recomputed from the recorded mechanism, and the total from those."""
     wrong, delta, selection = [], privacy.delta, privacy.selection
     for group, recorded in privacy.epsilon_by_group.items():
         computed = epsilon_spent(privacy.mechanisms[group], delta)
@@ -32,8 +32,10 @@ def _epsilon(privacy: PrivacySpent) -> Check:
     if not equal(privacy.epsilon, largest):
         wrong.append(f"total: recorded {privacy.epsilon}, computed {largest:.6g}")
     if selection is not None:
-        own = trial_spends(privacy)
-        wrong += [f"{group}: no such trial" for group, spend in own.items() if spend not in selection.by_group[group]]
+        spends = trial_spends(privacy)
+        wrong += [
+            f"{group}: no such trial" for group, spend in spends.items() if spend not in selection.by_group[group]
+        ]
     if privacy.relation != RELATION:
         wrong.append(f"relation {privacy.relation!r}")
     found = "; ".join(wrong) if wrong else f"recomputed from the recorded mechanism: {largest:.6g} at delta {delta!r}"
@@ -41,7 +43,7 @@ def _epsilon(privacy: PrivacySpent) -> Check:
 
 
 def _mechanism(privacy: PrivacySpent) -> Check:
-    """That no group was accounted with more noise than was added to what it can move."""
+    """That no group was accounted for with more noise than was added."""
     wrong = []
     for group, mechanism in privacy.mechanisms.items():
         sensitivity, multiplier = privacy.sensitivities[group], mechanism.noise_multiplier
@@ -57,27 +59,27 @@ def _mechanism(privacy: PrivacySpent) -> Check:
 
 
 def _summary(privacy: PrivacySpent) -> Check:
-    """That the numbers beside the mechanisms are theirs."""
+    """That the numbers beside the mechanisms match them."""
     mechanisms = privacy.mechanisms.values()
     stated = [
-        ("sample_rate", privacy.sample_rate, max(own.sample_rate for own in mechanisms)),
-        ("noise_multiplier", privacy.noise_multiplier, min(own.noise_multiplier for own in mechanisms)),
+        ("sample_rate", privacy.sample_rate, max(mechanism.sample_rate for mechanism in mechanisms)),
+        ("noise_multiplier", privacy.noise_multiplier, min(mechanism.noise_multiplier for mechanism in mechanisms)),
         (
             "counts_epsilon",
             privacy.counts_epsilon,
-            max(own.counts_epsilon for own in mechanisms) - privacy.histogram_epsilon,
+            max(mechanism.counts_epsilon for mechanism in mechanisms) - privacy.histogram_epsilon,
         ),
     ]
     if privacy.selection is None:
-        rdp = max(epsilon_spent(own, privacy.delta, accountant="rdp") for own in mechanisms)
+        rdp = max(epsilon_spent(mechanism, privacy.delta, accountant="rdp") for mechanism in mechanisms)
         stated.append(("epsilon_rdp", privacy.epsilon_rdp, rdp))
     wrong = ", ".join(name for name, recorded, computed in stated if not equal(recorded, computed))
-    found = f"{wrong} is not that of the mechanisms." if wrong else "its figures are those of the mechanisms."
+    found = f"{wrong} does not match the mechanisms." if wrong else "its figures match the mechanisms."
     return Check("privacy record", not wrong, found)
 
 
 def _planned(recorded: Recorded) -> Check:
-    """That every number of the record is what the settings and the recorded sizes make of it, planned here again."""
+    """That every number of the record follows from the settings and the recorded sizes, planned again here."""
     settings, model, privacy = recorded.settings, recorded.model, recorded.privacy
     certifies = settings.reason_for_no_certificate(len(model.groups)) is None
     again = plan_run(
