@@ -68,6 +68,7 @@ class Records:
         )
         if self.is_embedded:
             self.X = torch.cat([torch.empty(0, model.width), *model.embeddings(self.X)])
+        self.row_bytes = 4 * self.X[:1].numel()
         self.route: Backprop = HeadOnly(model) if self.is_embedded else backprop_of(model)
 
     def batch(self, chosen: Tensor, members: Tensor | None = None) -> "Batch":
@@ -84,9 +85,11 @@ class Batch:
     def __init__(self, records: Records, chosen: Tensor, members: Tensor | None) -> None:
         self.records, self.chosen, self.members = records, chosen, members
         self._rows: Tensor | None = None
-        if 4 * len(chosen) * records.X[:1].numel() <= _MOST_BYTES_OF_A_BATCH:
+        self._only: Part | None = None
+        if 0 < len(chosen) <= records.max_part:
+            self._only = Part(records, chosen, records.X.index_select(0, chosen), members)
+        elif len(chosen) * records.row_bytes <= _MOST_BYTES_OF_A_BATCH:
             self._rows = records.X.index_select(0, chosen)
-        self._only = self._part(0) if 0 < len(chosen) <= records.max_part else None
 
     def __iter__(self) -> Iterator[Part]:
         if self._only is not None:
