@@ -232,3 +232,8 @@ def test_missing_values_and_words_get_a_remedy_that_is_private():
             FairDPClassifier(**SHORT).fit(records, y, sensitive_features=sex)
         assert "\n" not in str(refusal.value)
         assert "imputer" not in str(refusal.value)
+
+
+def test_a_parameter_that_does_not_exist_is_refused_in_the_name_of_the_classifier():
+    with pytest.raises(TypeError, match=r"^FairDPClassifier\.__init__\(\) got an unexpected keyword argument 'looks'"):
+        FairDPClassifier(looks=2)

@@ -232,7 +232,7 @@ class TestRefusals:
         ids=str,
     )
     def test_a_rule_that_is_no_function_of_the_features(self, parameters, how, tmp_path):
-        with pytest.raises(ValueError, match=rf"^this model decides {how}, but an ONNX file .* use `fairdp predict`"):
+        with pytest.raises(ValueError, match=rf"^this model decides {how}, but an ONNX file .* use fairdp predict"):
             write_onnx(fitted(**parameters), tmp_path / "model.onnx")
         assert os.listdir(tmp_path) == []
 

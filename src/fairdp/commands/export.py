@@ -28,7 +28,7 @@ def export_saved(folder: Path, out: Path) -> ExportReport:
     if read_model(folder).model.model.kind == "custom":
         raise SavedModelError(
             f"the model in {str(folder)!r} was trained with your own module, which is code; export it in Python: "
-            "fairdp.saved.onnx.write_onnx(FairDPClassifier.load(folder, module=...), out)."
+            "fairdp.write_onnx(FairDPClassifier.load(folder, module=...), out)."
         )
     model: FairDPClassifier = FairDPClassifier.load(folder)
     check_exportable(model)

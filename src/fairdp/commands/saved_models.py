@@ -77,7 +77,7 @@ def _groups(estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame
     if missing:
         raise DataError(
             f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
-            "decisions without it (see `fairdp methods`)."
+            "decisions without it (see fairdp methods)."
         )
     return schema.encode_groups(rows)[0]
 

@@ -72,7 +72,11 @@ def of_group(group: str) -> list[Declaration]:
 
 
 def with_parameters(cls: type[T]) -> type[T]:
-    """Fill the parameters, by groups, into the docstring of a class where it says ``{parameters}``."""
+    """Fill the parameters, by groups, into the docstring of a class where it says ``{parameters}``.
+
+    The constructor, which the class has from their declaration, is named as its own in messages of Python.
+    """
+    cls.__init__.__qualname__ = f"{cls.__name__}.__init__"
     cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}\n", textwrap.indent("\n".join(_section()), "    "))
     return cls
 

@@ -143,9 +143,7 @@ def is_comparison(folder: Path) -> bool:
 def read_comparison(folder: Path) -> ComparisonReport:
     """The report of a comparison; anything that is not one is refused with a line that says so."""
     if not is_comparison(folder):
-        raise InputError(
-            f"{str(folder)!r} is not a comparison: it needs {SUMMARY} and {PROVENANCE} of `fairdp compare`."
-        )
+        raise InputError(f"{str(folder)!r} is not a comparison: it needs {SUMMARY} and {PROVENANCE} of fairdp compare.")
     try:
         summary, origin = (json.loads((folder / name).read_bytes()) for name in (SUMMARY, PROVENANCE))
         return _report(folder.resolve().name, summary, origin)

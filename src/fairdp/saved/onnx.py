@@ -59,8 +59,8 @@ def check_exportable(model: Fitted) -> None:
     if model.predictor_.tosses_coins:
         how = "by a secret coin for each person" if model.predictor_.flips is None else "by group"
         raise SavedModelError(
-            f"this model decides {how}, but an ONNX file knows the features only; use `fairdp predict`, or train with "
-            "predictor='deterministic', without target_tau and by another method than dp_postprocess."
+            f"this model decides {how}, but an ONNX file knows the features only; use fairdp predict, or train with "
+            "`predictor`='deterministic', without `target_tau` and by another method than dp_postprocess."
         )
     for name in ("onnx", "onnxruntime", "onnxscript"):
         try:
