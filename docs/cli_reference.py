@@ -67,7 +67,8 @@ def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Comm
 
 
 def _section(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=path)
+    # With the names of the help option that commands have under the group: click remembers the first it is asked for.
+    context = click.Context(command, info_name=path, **fairdp.context_settings)
     usage = " ".join([path, *command.collect_usage_pieces(context)])
     sections = options_by_section(command, context)
     if not isinstance(command, SectionedCommand):
@@ -85,7 +86,7 @@ def _table(command: click.Command, section: str, options: list[click.Option]) ->
 
 
 def _rows(command: click.Command, options: list[click.Option]) -> list[str]:
-    context = click.Context(command)
+    context = click.Context(command, **fairdp.context_settings)
     records = (option.get_help_record(context) for option in options)
     return [f"| `{_cell(name)}` | {_prose(_cell(text))} |" for name, text in filter(None, records)]
 

@@ -47,7 +47,7 @@ def test_every_command_of_the_readme_is_understood(line, tmp_path, monkeypatch):
         (tmp_path / name).touch()
     name, *words = line[1 : line.index(">")] if ">" in line else line[1:]
     command = cli.fairdp.commands[name]
-    with command.make_context(name, words) as context:
+    with command.make_context(name, words, **cli.fairdp.context_settings) as context:
         assert context.params
 
 

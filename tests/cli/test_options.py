@@ -26,7 +26,7 @@ def test_a_flag_says_what_is_declared(command, option):
     declared = DECLARED[option.name]
     assert option.opts == [declared.flag]
     # What a command passes on if the flag is left out.
-    assert option.get_default(click.Context(command)) == declared.default
+    assert option.get_default(click.Context(command, **fairdp.context_settings)) == declared.default
     assert option.help.startswith(help_in_flags(declared.help))
     if declared.kind is not bool:
         assert option.help.endswith(f"  [default: {help_in_flags(default_text(option.name))}]") == bool(
@@ -43,7 +43,7 @@ def test_fit_has_every_flag_that_is_declared():
 
 def test_the_sections_are_the_groups_of_the_estimator():
     assert [section for section in SECTIONS if section in GROUPS] == list(GROUPS)
-    context = click.Context(fairdp.commands["fit"])
+    context = click.Context(fairdp.commands["fit"], **fairdp.context_settings)
     placed = options_by_section(fairdp.commands["fit"], context)
     assert {option.name: name for name, own in placed.items() for option in own}.items() >= {
         (name, declared.group) for name, declared in DECLARED.items() if declared.flag
