@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +49,7 @@ def _plan_of(plan: Plan, group: int) -> Plan:
     return replace(plan, recipe=recipe, mechanisms=plan.mechanisms[one])
 
 
-def smoothing_notes(distances: tuple[float, ...], plan: Plan) -> dict[str, Any]:
+def smoothing_notes(distances: tuple[float, ...], plan: Plan) -> dict[str, list[float]]:
     """FairSmooth's own bound, for each group and any input.
 
     It is the most by which the expectation of the averaged model, over all noise on its parameters, can be from that of

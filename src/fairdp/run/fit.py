@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from fairdp._checks import InputError
 from fairdp.accounting.plan import Plan
@@ -37,7 +36,7 @@ class FittedRun:
     privacy: PrivacySpent
     certificate: Certificate | NotCertified
     parts: Parts
-    notes: dict[str, Any]
+    notes: dict[str, list[float]]
     seconds: dict[str, float]
 
 
@@ -69,7 +68,9 @@ def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
     return finish_run(prepared, notes, early, started=started)
 
 
-def finish_run(prepared: PreparedRun, notes: dict[str, Any], early: Look | None, *, started: float) -> FittedRun:
+def finish_run(
+    prepared: PreparedRun, notes: dict[str, list[float]], early: Look | None, *, started: float
+) -> FittedRun:
     """Build the decision rule of the trained model, certify it, and gather the results of the run."""
     post_processes = METHODS[prepared.settings.method].post_processes
     predictor = post_processed(prepared) if post_processes else prepared.predictor
@@ -99,7 +100,7 @@ def train_model(
     held_out: GroupedData | None = None,
     fixed: object = None,
     look: Callable[[int], bool] = lambda step: False,
-) -> dict[str, Any]:
+) -> dict[str, list[float]]:
     """Train the model in place, from its start or from a checkpoint, to the end or until a look succeeds.
 
     A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
@@ -122,7 +123,7 @@ def train_model(
         writer.write_if_due(state)
         return look(state.step)
 
-    notes: dict[str, Any] = {}
+    notes: dict[str, list[float]] = {}
     with kept_memory(), torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
         if plan.recipe.group_models:
             notes = smoothing_notes(train_group_models(state, data, plan, config, after), plan)
