@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo docs pages picture results test test-more check setup clean
+.PHONY: demo docs mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
 	@mkdir -p demo
@@ -51,6 +51,11 @@ test: check
 # What takes longer, and nothing of the above: studies, sweeps, tutorials, ONNX, the site, long runs, the built wheel.
 test-more: setup
 	$(PYTEST) -m more
+
+# Every privacy mistake of tests/mutants, put into the code in memory, against the check that should notice it; writes
+# results/mutants.json and results/mutants.md. About six minutes on two cores.
+mutants: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py
 
 # The picture in the README: what `make demo` prints, as an SVG.
 picture: setup

@@ -28,7 +28,7 @@ place. Every command also has
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, but a guarantee that was asked for was missed: `--require-tau`, or a check of `verify` |
+| 1 | done, but a guarantee that was asked for was missed: `--require-tau`, or a check of `verify` or `audit` |
 | 2 | bad input; one line on stderr says what to change ([all messages](errors.md)) |
 | 3 | a bug in fairdp; please report it |
 | 130 | interrupted; no file is left half-written |

@@ -4,13 +4,15 @@ import os
 from functools import lru_cache
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from fairdp.data import sources
 
 # The same examples in every run; HYPOTHESIS_PROFILE=fresh looks for others.
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("fresh")
+# For mutants, of which only whether they are noticed matters: no simpler example is looked for.
+settings.register_profile("first", derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 

@@ -37,17 +37,24 @@ KINDS = {
     "one group": {"sex": ("all",) * 600},
     "three groups": {**ONE, "sex": ("f", "m", "x") * 200},
     "nothing held out": {"certify_fraction": 0.0},
-    "private sizes": {**ONE, "group_sizes": "private"},
-    "average noise": {**ONE, "noise_allocation": "average"},
+    "parity alone, names declared": {**ONE, "groups": ("f", "m")},
+    "public sizes": {**ONE, "group_sizes": "public"},
+    "declared sizes": {**ONE, "group_sizes": {"f": 210, "m": 390.5}},
+    "tiny delta": {**ONE, "delta": 1e-11},
+    "average noise": {**ONE, "noise_allocation": "average", "group_sizes": "public"},
     "unbounded head": {**ONE, "weight_bound": math.inf},
     "default rate": {**ONE, "sample_rate": None},
     "labels sampled alike": {**ONE, "method": "dp_is_sgd", "grouping": "attribute_and_label"},
-    "labels sampled alike, private sizes": {
+    "labels sampled alike, public sizes": {
         **ONE,
         "method": "dp_is_sgd",
         "grouping": "attribute_and_label",
-        "group_sizes": "private",
+        "group_sizes": "public",
     },
+    "joint, three groups": {**ONE, "method": "fairdp_frontier", "sex": ("f", "m", "x") * 200},
+    "joint, one group": {"method": "fairdp_frontier", "sex": ("all",) * 600},
+    "joint, no noise": {"method": "fairdp_frontier", "epsilon": math.inf},
+    "joint, nothing held out": {"method": "fairdp_frontier", "certify_fraction": 0.0},
     **{f"method {name}": {**ONE, "method": name} for name in METHODS},
 }
 DOCUMENTS = {"model": "model.json", "privacy": "privacy.json", "certificate": "certificate.json"}

@@ -127,7 +127,8 @@ def assert_right(route: Backprop, model: ScoreModel, X: Tensor, y: Tensor) -> No
     weights = torch.linspace(0.2, 1.7, len(X))
     naive = naive_gradients(model, X, y)
     norms, total = norms_and_sum(route, model, X, y, weights)
-    torch.testing.assert_close(norms, naive.square().sum(1), rtol=1e-4, atol=1e-6)
+    # Norms from Gram matrices are raised by what their rounding may have taken.
+    torch.testing.assert_close(norms, naive.square().sum(1), rtol=3e-4, atol=1e-6)
     torch.testing.assert_close(total, weights @ naive, rtol=1e-4, atol=1e-5)
 
 

@@ -2,17 +2,19 @@
 
 import torch
 
+from fairdp.streams import StepKeys
 from fairdp.training.clipping import BoundedSum
-from fairdp.training.loop import Trainer
+from fairdp.training.loop import Trainer, members_of
 
 
 def clipped_sum(trainer: Trainer, chosen: torch.Tensor, n_members: int = 1) -> BoundedSum:
     """The sum of clipped gradients."""
-    batch = trainer.records.batch(chosen, trainer._members(len(chosen), n_members))
+    blocks = [chosen.numpy()]
+    batch = trainer.records.batch(blocks, members_of(blocks, n_members, StepKeys(bytes(32))))
     return trainer.sums.clipped_gradients(batch, trainer.state.memory, n_members)
 
 
 def statistics_sum(trainer: Trainer, chosen: torch.Tensor) -> BoundedSum:
     """The sum of the companion's statistics."""
     point = trainer.state.between_iterate_and_average(trainer.state.step / trainer.plan.n_steps)
-    return trainer.sums.statistics(trainer.records.batch(chosen), trainer.state.memory, point)
+    return trainer.sums.statistics(trainer.records.batch([chosen.numpy()]), trainer.state.memory, point)

@@ -179,3 +179,15 @@ class TestRandomness:
 
     def test_the_physical_batch_size_does_not_change_the_result(self):
         np.testing.assert_allclose(scores_of(max_physical_batch_size=7), scores_of(), atol=1e-4)
+
+
+@pytest.mark.parametrize("certify_fraction", [0.0, 0.2])
+def test_labels_that_are_coins_are_never_called_learnt(certify_fraction):
+    """Eight numbers become two thousand entries, which a model at ε = 5 fits to its training records all the same."""
+    rng = np.random.default_rng(5)
+    for seed in range(3):
+        X, y, groups = rng.random((6000, 8)), rng.integers(2, size=6000), rng.integers(2, size=6000)
+        model = FairDPClassifier(epsilon=5.0, certify_fraction=certify_fraction, random_state=seed)
+        model.fit(X, y, sensitive_features=groups)
+        assert model.verdict_.quality.learnt != "yes"
+        assert model.verdict_.verdict != "good"

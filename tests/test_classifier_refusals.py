@@ -11,6 +11,8 @@ from torch import nn
 from classifier_cases import CERTIFIED, SHORT, auc_of, fitted, people, private_dataset_auc
 from fairdp import FairDPClassifier, load_dataset
 
+PUBLIC = {"group_sizes": "public"}
+
 
 class TestRefusals:
     @pytest.mark.parametrize(
@@ -21,13 +23,16 @@ class TestRefusals:
             ({"epsilon": float("nan")}, r"^epsilon must be positive, got nan\."),
             ({"delta": 0.0}, r"^delta must be in \(0, 1\), got 0\.0\.$"),
             (
-                {"delta": 0.01},
+                {"delta": 0.01, **PUBLIC},
                 r"^delta must be below 1/n = 0\.0017 for n = 600 records, got 0\.01\. Use 2e-04 or less\.$",
             ),
             ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
-            ({"sample_rate": 0.001}, r"^group 'f' has 200 records, fewer than one per batch at sample_rate=0\.001;"),
+            (
+                {"sample_rate": 0.001, **PUBLIC},
+                r"^group 'f' has 200 records, fewer than one per batch at sample_rate=0\.001;",
+            ),
             ({"method": "fair"}, r"^method must be one of .*fairdp.*; got 'fair'\.$"),
-            ({"model": "tree"}, r"^model must be one of auto, cnn, logistic, mlp; got 'tree'\.$"),
+            ({"model": "tree"}, r"^model must be one of auto, cnn, logistic, mlp, oriented_gradients; got 'tree'\.$"),
             ({"model": "cnn"}, r"(?s)^model.*cnn.*images"),
             ({"n_steps": 0}, r"^n_steps must be a whole number of at least 1, got 0\.$"),
             ({"n_steps": 2.5}, r"^n_steps must be a whole number of at least 1, got 2\.5\.$"),
@@ -44,7 +49,17 @@ class TestRefusals:
             ({"schedule": "cosine"}, r"^schedule must be one of inverse_sqrt, piecewise; got 'cosine'\.$"),
             ({"momentum": 1.0}, r"^momentum must be in \[0, 1\), got 1\.0\.$"),
             ({"noise_allocation": "none"}, r"^noise_allocation must be one of average, per_group; got 'none'\.$"),
-            ({"group_sizes": "secret"}, r"^group_sizes must be one of private, public; got 'secret'\.$"),
+            (
+                {"group_sizes": "private"},
+                r"^group_sizes must be 'public' or a size for each group, .*, got 'private'\. ",
+            ),
+            (
+                {"group_sizes": {"f": 0, "m": 1}},
+                r"^group_sizes must give every group a positive size, got \{'f': 0\}\.$",
+            ),
+            ({"group_sizes": {"f": 1}, "groups": ("f", "m")}, r"^group_sizes must name the groups 'f', 'm', all of"),
+            ({"groups": ("f", "f")}, r"^groups must be a tuple of different names .*, got \('f', 'f'\)\.$"),
+            ({"groups": ("f", "x")}, r"^sensitive_features names the group 'm', but declared are 'f', 'x'\.$"),
             (
                 {"max_physical_batch_size": 0},
                 r"^max_physical_batch_size must be a whole number of at least 1, got 0\.$",
@@ -67,14 +82,16 @@ class TestRefusals:
         X, y, sex = people()
         sex = np.where(np.arange(600) < 5, "x", sex)
         with pytest.raises(ValueError, match=r"^group 'x' has 5 records, fewer than one batch \(16\); merge it"):
-            fitted(data=(X, y, sex), sample_rate=None)
+            fitted(data=(X, y, sex), **PUBLIC, sample_rate=None)
         with pytest.raises(ValueError, match=r"^group 'x' has 5 records.*use sample_rate of at least 0\.2"):
-            fitted(data=(X, y, sex), sample_rate=0.1)
-        assert fitted(data=(X, y, sex), sample_rate=0.2).group_names_ == ("f", "m", "x")
+            fitted(data=(X, y, sex), **PUBLIC, sample_rate=0.1)
+        assert fitted(data=(X, y, sex), **PUBLIC, sample_rate=0.2).group_names_ == ("f", "m", "x")
         # Four of the five are expected to be trained on when a fifth is held out.
         with pytest.raises(ValueError, match=r"^group 'x' .*use sample_rate of at least 0\.25"):
-            fitted(data=(X, y, sex), sample_rate=0.2, **CERTIFIED)
-        assert fitted(data=(X, y, sex), sample_rate=0.25, **CERTIFIED).group_names_ == ("f", "m", "x")
+            fitted(data=(X, y, sex), **PUBLIC, sample_rate=0.2, **CERTIFIED)
+        assert fitted(data=(X, y, sex), **PUBLIC, sample_rate=0.25, **CERTIFIED).group_names_ == ("f", "m", "x")
+        # Counted with noise, it is planned with as many as noise alone might show, and no run ends for it.
+        assert min(fitted(data=(X, y, sex), sample_rate=None).privacy_.planned_sizes.values()) > 39
 
     def test_missing_groups_and_wrong_lengths(self):
         sex = people()[2].astype(object)

@@ -43,27 +43,27 @@ class TestPrivacy:
         assert model.privacy_statement().startswith("This model is NOT private")
 
     def test_average_noise_is_smaller_and_protects_the_large_group_more(self):
-        per_group, average = (fitted(noise_allocation=kind).privacy_ for kind in ("per_group", "average"))
+        kinds = ("per_group", "average")
+        per_group, average = (fitted(noise_allocation=kind, group_sizes="public").privacy_ for kind in kinds)
         assert per_group.epsilon_by_group["f"] == per_group.epsilon_by_group["m"]
         assert average.epsilon_by_group["m"] < 0.8 * average.epsilon_by_group["f"]
         assert average.noise_std < per_group.noise_std
 
-    def test_private_group_sizes_are_noisy_and_paid_for(self):
-        model = fitted(group_sizes="private", **CERTIFIED)
+    def test_group_sizes_are_noisy_and_paid_for_unless_the_user_says_otherwise(self):
+        model = fitted(**CERTIFIED)
         spent = model.privacy_
-        assert spent.counts_epsilon == pytest.approx(0.05 * 2)
-        assert 0.95 * 2 <= spent.epsilon <= 2
-        assert spent.group_sizes == "private"
-        assert "noisy counts" in model.privacy_statement()
-        # The sizes are counted over both parts, so that a certification record pays for them too.
-        assert max(spent.certify_epsilons.values()) == pytest.approx(spent.epsilon - spent.counts_epsilon)
+        assert spent.group_sizes == "noisy"
+        assert spent.counts_std == pytest.approx(19.94, abs=0.01)
+        assert 0.999 * 2 <= spent.epsilon <= 2
+        assert "no exact count of the records is in what may be published" in model.privacy_statement()
+        assert fitted(group_sizes="public").privacy_.noise_multiplier < spent.noise_multiplier
         # noise_std = σ C √(Σ (α / (q n_k))²) shows the sizes that were planned with: not the real ones.
         assert not math.isclose(spent.noise_std, noise_std(spent, (160, 320)), rel_tol=1e-6)
 
     @pytest.mark.parametrize("fraction", [0.0, 0.2])
     def test_public_group_sizes_are_the_real_ones(self, fraction):
         """Expected sizes after the coins: how many records were held out in truth is nobody's business."""
-        spent = fitted(certify_fraction=fraction).privacy_
+        spent = fitted(certify_fraction=fraction, group_sizes="public").privacy_
         sizes = ((1 - fraction) * 200, (1 - fraction) * 400)
         assert math.isclose(spent.noise_std, noise_std(spent, sizes), rel_tol=1e-9)
 

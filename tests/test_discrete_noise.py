@@ -1,10 +1,10 @@
-"""Integer noise: its distribution, its symmetry and where its randomness comes from."""
+"""Integer noise, Laplace and Gaussian: its distribution, its symmetry and where its randomness comes from."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.randomness import discrete_laplace
+from fairdp.randomness import discrete_gaussian, discrete_laplace
 from statistical import FALSE_ALARM, assert_plausible
 
 N_DRAWS = 20_000
@@ -59,16 +59,57 @@ def test_both_signs_are_equally_likely_and_zero_is_not_counted_twice(epsilon):
     assert_plausible(stats.binomtest(zero, len(draws), float(probability(np.array(0), epsilon))).pvalue, "zeros")
 
 
-def test_only_the_given_source_of_randomness_is_used():
+def gaussian_draws(sigma: float, n_draws: int = 10_000) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.array([discrete_gaussian(sigma, lambda below: below_of(rng, below)) for _ in range(n_draws)])
+
+
+def below_of(rng: np.random.Generator, below: int) -> int:
+    """Numbers of any size: exact fractions have long denominators."""
+    return int(rng.integers(below)) if below < 2**62 else int.from_bytes(rng.bytes(64), "little") % below
+
+
+def gaussian_fit(draws: np.ndarray, sigma: float) -> float:
+    """p-value of Pearson's chi-square over ranges of values, each of at least a hundredth of all but for the last."""
+    values = np.arange(-int(12 * sigma) - 2, int(12 * sigma) + 3)
+    law = np.exp(-(values**2) / (2 * sigma**2)) / np.exp(-(values**2) / (2 * sigma**2)).sum()
+    cells, held = np.zeros(len(values), dtype=int), 0.0
+    for index in range(1, len(values)):
+        held += law[index - 1]
+        cells[index] = cells[index - 1] + (held >= 0.01)
+        held *= held < 0.01
+    expected = len(draws) * np.bincount(cells, weights=law)
+    observed = np.bincount(cells[draws - values[0]], minlength=len(expected))
+    # What is left beyond the last full range is added to it.
+    observed, expected = (np.append(part[:-2], part[-2:].sum()) for part in (observed, expected))
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.3, 37.3064])
+def test_gaussian_draws_follow_the_discrete_law(sigma):
+    # False-alarm rate 1e-6; notices a sigma that is 10 % off, see the twin.
+    assert_plausible(gaussian_fit(gaussian_draws(sigma), sigma), f"chi-square at sigma {sigma}")
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.3, 37.3064])
+def test_that_check_notices_a_wrong_sigma_and_the_other_law(sigma):
+    assert gaussian_fit(gaussian_draws(0.9 * sigma), sigma) < FALSE_ALARM
+    assert gaussian_fit(gaussian_draws(1.1 * sigma), sigma) < FALSE_ALARM
+    laplace = draws_of(np.sqrt(2) / sigma, n_draws=10_000)
+    assert gaussian_fit(np.clip(laplace, -int(12 * sigma), int(12 * sigma)), sigma) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("draw", [discrete_laplace, discrete_gaussian])
+def test_only_the_given_source_of_randomness_is_used(draw):
     """The answers of ``rand_below`` decide everything: the same answers give the same noise."""
     rng, answers = np.random.default_rng(0), []
 
     def record(below):
         assert type(below) is int
-        answers.append((below, int(rng.integers(below))))
+        answers.append((below, below_of(rng, below)))
         return answers[-1][1]
 
-    noise = [discrete_laplace(0.5, record) for _ in range(200)]
+    noise = [draw(2.5, record) for _ in range(400)]
     pending = iter(answers)
 
     def replay(below):
@@ -76,9 +117,9 @@ def test_only_the_given_source_of_randomness_is_used():
         assert below == asked
         return answer
 
-    assert [discrete_laplace(0.5, replay) for _ in range(200)] == noise
+    assert [draw(2.5, replay) for _ in range(400)] == noise
     assert next(pending, None) is None
-    assert len(set(noise)) > 5
+    assert len(set(noise)) >= 3
 
 
 def test_a_small_epsilon_gives_noise_of_its_scale():

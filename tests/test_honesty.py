@@ -8,14 +8,15 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from classifier_cases import fitted
+from classifier_cases import fitted, people
 from fairdp import FairDPClassifier
 from fairdp.cli.printing import print_plan
 from fairdp.commands.plan import plan_report
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.backprop import RecordByRecord, backprop_of
 from fairdp.networks.models import ScoreModel
-from fairdp.randomness import seed_of
+from fairdp.randomness import Generators, seed_of
+from fairdp.releases import watching
 from fairdp.run import certifying, hold_out
 from fairdp.run import plan as planning
 from fairdp.run.checkpoint import Progress
@@ -140,15 +141,16 @@ def test_another_forward_cannot_continue_with_the_same_noise(tmp_path):
 
 def test_private_sizes_are_the_only_ones_that_plans_see(monkeypatch):
     """Rate, checks and normalisers follow the noisy counts, never the real ones."""
-    monkeypatch.setattr(hold_out, "discrete_laplace", lambda epsilon, rand_below: 9_000)
+    monkeypatch.setattr(hold_out, "counted_sizes", lambda *_: np.array([9_010, 9_500]))
     plans = []
     original = planning.make_plan
     monkeypatch.setattr(planning, "make_plan", lambda *a, **k: plans.append(original(*a, **k)) or plans[-1])
     data = records(sizes=(10, 500))
-    model = FairDPClassifier(method="fairdp", epsilon=1.0, n_steps=5, group_sizes="private", random_state=0)
+    model = FairDPClassifier(method="fairdp", epsilon=1.0, n_steps=5, random_state=0)
     model.fit_grouped(data)
-    # A fifth is held out for the certificate; how many those are in truth is not looked at.
-    assert plans[0].recipe.group_sizes == (0.8 * 9_010, 0.8 * 9_500)
+    assert plans[0].recipe.group_sizes == (9_010, 9_500)
+    # A fifth was held out; how many those are in truth is not looked at.
+    assert model.certificate_.expected_sizes == pytest.approx((9_010 / 4, 9_500 / 4))
     assert plans[0].recipe.sample_rates == (0.01, 0.01)
 
 
@@ -181,8 +183,8 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
     config = TrainConfig(sample_rate=1.0, n_steps=1, clip_norm=clip_norm, learning_rates=(0.1,), n_members=1)
     config = dataclasses.replace(config, max_physical_batch_size=LARGEST_PHYSICAL_BATCH)
     plan = make_plan(METHODS["dpsgd"].recipe(config, (float(n),)), PrivacyBudget(epsilon=1.0, delta=1e-8), n_steps=1)
-    rngs = (np.random.default_rng(0), np.random.default_rng(1))
-    trainer = Trainer(TrainingState(ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), *rngs), data, plan, config)
+    state = TrainingState(ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), Generators.of(0).steps)
+    trainer = Trainer(state, data, plan, config)
     whole = clipped_sum(trainer, torch.arange(n)).total
     rests = (torch.arange(n - 1), torch.arange(1, n))
     return (
@@ -242,14 +244,34 @@ def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(mon
     assert (noise[0] == noise[2]).all()
 
 
-def test_records_with_coarse_values_are_not_called_fresh_unless_that_can_be_told():
+def test_not_one_used_record_passes_as_fresh():
+    """A test of whether chance explains the matches let a few pass, and among coarse values nearly all."""
     from fairdp.commands.certify import refuse_used
     from fairdp.saved.used_records import TRAINING, UsedRecords
 
-    coarse = np.random.default_rng(0).integers(64, size=(2, 5000), dtype=np.uint64)
-    used = UsedRecords.new().with_use(TRAINING, coarse[0])
-    assert refuse_used(used, coarse[1]) is False
-    with pytest.raises(ValueError, match="5000 of 5000 records were used before"):
-        refuse_used(used, coarse[0][::-1])
     fine = np.random.default_rng(1).integers(2**60, size=(2, 5000), dtype=np.uint64)
-    assert refuse_used(UsedRecords.new().with_use(TRAINING, fine[0]), fine[1]) is True
+    used = UsedRecords.new().with_use(TRAINING, fine[0]).with_use("certificate 1", fine[1][:10])
+    refuse_used(used, fine[1][10:])
+    with pytest.raises(
+        ValueError, match=r"of 4991 records some equal records that were used before \(1 for training\)"
+    ):
+        refuse_used(used, np.append(fine[1][10:], fine[0][7]))
+    with pytest.raises(ValueError, match=r"\(2 for training, 10 for certificate 1\)"):
+        refuse_used(used, np.concatenate([fine[1], fine[0][[7, 7]]]))
+    coarse = np.random.default_rng(0).integers(64, size=(2, 5000), dtype=np.uint64)
+    with pytest.raises(ValueError, match="5000 for training"):
+        refuse_used(UsedRecords.new().with_use(TRAINING, coarse[0]), coarse[1])
+
+
+def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_polynomials():
+    """The functional mechanism: with the same noise on both, the difference of two tables would be exact."""
+    X, y, sex = people()
+    groups, noise = (sex == "m").astype(np.int64), []
+    for rows in (np.arange(600), np.arange(599)):
+        seen = []
+        with watching(lambda release, seen=seen: seen.append(release) or release.noisy):
+            data = GroupedData(X[rows], y[rows], groups[rows], ("f", "m"))
+            FairDPClassifier(method="fairfm", epsilon=1.0, random_state=0).fit_grouped(data)
+        noise.append([r.noisy - r.exact for r in seen if r.purpose == "polynomial"])
+    assert len(noise[0]) == 2
+    assert not any(np.array_equal(first, other) for first, other in zip(*noise, strict=True))

@@ -40,10 +40,18 @@ def start(*arguments) -> subprocess.Popen:
     )
 
 
+def holds_something(path: Path) -> bool:
+    """One look: the empty file that tries the place may be gone between two."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def wait_for(path: Path, process: subprocess.Popen) -> None:
     """Until the checkpoint holds something: the run is then in mid-course (an empty one only tries the place)."""
     limit = time.monotonic() + 120
-    while not (path.exists() and path.stat().st_size):
+    while not holds_something(path):
         assert process.poll() is None, "the run ended before it wrote a checkpoint"
         assert time.monotonic() < limit, "no checkpoint within two minutes"
         time.sleep(0.005)

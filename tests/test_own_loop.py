@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 
 from classifier_cases import people
 from fairdp import FairDPClassifier, GroupedData, make_private_fair
+from fairdp.accounting.mechanisms import epsilon_spent
 from fairdp.saved.verify.folder import verify_folder
 from fairdp.training.loop import PrivacyBudgetExceeded
 
@@ -63,8 +65,9 @@ def test_a_step_beyond_the_plan_is_refused():
 
 def test_what_is_spent_grows_to_what_was_planned():
     private = make_private_fair(network(), people(), **{**SETTINGS, "n_steps": 6})
-    assert private.epsilon_spent == 0
-    spent = []
+    # The sizes of the groups were counted.
+    spent = [private.epsilon_spent]
+    assert 0 < spent[0] < 0.2
     for _ in range(private.n_steps):
         private.backward()
         spent.append(private.epsilon_spent)
@@ -89,7 +92,8 @@ def test_the_gradient_has_the_noise_that_is_accounted_for():
     X, y, sex = people()
     draws = []
     for seed in range(200):
-        private = make_private_fair(network(), (0 * X, y, sex), **{**SETTINGS, "random_state": seed})
+        settings = {**SETTINGS, "group_sizes": "public", "random_state": seed}
+        private = make_private_fair(network(), (0 * X, y, sex), **settings)
         private.backward()
         # The first layer's weights see inputs of zero only.
         draws.append(next(iter(private.parameters())).grad.flatten())
@@ -210,7 +214,7 @@ def test_parameters_that_were_replaced_are_refused(replace):
 def test_a_module_is_prepared_once():
     module = network()
     make_private_fair(module, people(), **SETTINGS)
-    with pytest.raises(ValueError, match="this module was prepared before"):
+    with pytest.raises(ValueError, match="module was in an earlier run of this program"):
         make_private_fair(module, people(), **SETTINGS)
 
 
@@ -270,3 +274,17 @@ def test_an_update_after_the_last_release_does_not_escape_the_bound():
     with torch.no_grad():
         list(private.parameters())[-1].fill_(3.0)
     assert float(private.finish().score_model_.heads.norm()) <= 0.5 * (1 + 1e-6)
+
+
+def test_what_is_spent_is_that_of_the_most_exposed_group():
+    X, y, sex = people()
+    sex = np.where(np.arange(len(sex)) % 5 == 0, "f", "m")
+    private = make_private_fair(
+        network(),
+        (X, y, sex),
+        **{**SETTINGS, "method": "fairdp", "noise_allocation": "average", "group_sizes": "public"},
+    )
+    private.backward()
+    plan = private._prepared.plan
+    spent = [epsilon_spent(replace(mechanism, n_steps=1), plan.budget.delta) for mechanism in plan.mechanisms]
+    assert private.epsilon_spent == max(spent) > min(spent)

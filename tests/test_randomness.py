@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.randomness import derived_key, keyed_below
+from fairdp.randomness import keyed_below
+from fairdp.streams import derived_key
 from statistical import FALSE_ALARM, assert_plausible
 
 KEY = bytes(range(32))
@@ -51,3 +52,8 @@ def test_streams_of_two_purposes_are_not_correlated():
 def test_a_derived_key_has_the_length_that_was_asked_for():
     assert len(derived_key(KEY, "people")) == 16
     assert derived_key(KEY, "people") != derived_key(KEY, "hold out")
+
+
+@pytest.mark.parametrize("below", [1, 3, 5, 6, 1000])
+def test_draws_stay_below_their_limit(below):
+    assert set(draws(300 * below if below < 10 else 20_000, below)) <= set(range(below))

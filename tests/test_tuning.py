@@ -11,6 +11,7 @@ from fairdp import FairDPClassifier, GroupedData, tune, tuning
 from fairdp.accounting.account import trial_spends
 from fairdp.data.synthetic import synthetic_population
 from fairdp.metrics.rates import decision_counts, fairness_metrics
+from fairdp.releases import watching
 from fairdp.run.checkpoint import Progress
 from fairdp.saved.verify.folder import verify_folder
 from forgeries import failed, forge
@@ -63,6 +64,32 @@ def test_every_kind_of_method_is_tuned_saved_and_verified(method, tmp_path):
     assert again.privacy_ == model.privacy_
     assert "best of a random number of trials" in again.privacy_statement()
     assert "(2, 1e-05)" in again.privacy_statement() or "(1.9" in again.privacy_statement()
+
+
+def test_private_sizes_are_counted_once_for_all_trials(monkeypatch):
+    """And paid once: a trial pays nothing for them, the choice does, and held-out records are not in them."""
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 3)
+    left, models = [], []
+
+    def watch(release):
+        left.append(release)
+        return release.noisy
+
+    with watching(watch):
+        model = tune(prototype(), GRID, data(), observe=models.append)
+    sizes = [release for release in left if release.purpose == "sizes"]
+    assert (len(models), len(sizes)) == (3, 1)
+    assert (sizes[0].law, sizes[0].scale) == ("discrete_gaussian", pytest.approx(19.9382))
+    assert sizes[0].exact.sum() == model.n_train_ < 600
+    spent, planned = model.privacy_, dict(zip(("f", "m"), sizes[0].noisy.tolist(), strict=True))
+    assert spent.planned_sizes == planned
+    assert {mechanism.counts_std for mechanism in spent.mechanisms.values()} == {0.0}
+    assert spent.counts_std == spent.selection.counts_std == sizes[0].scale
+    assert "counted with noise of deviation 19.94" in spent.statement()
+    # The twin: left out of the bill, they would show.
+    trained = {"f": tuple(replace(spend, held_out_epsilon=0.0) for spend in spent.selection.by_group["f"])}
+    paid, unpaid = (replace(spent.selection, by_group=trained, counts_std=std) for std in (19.9382, 0.0))
+    assert unpaid.epsilon("f", 1e-5) < paid.epsilon("f", 1e-5) <= spent.epsilon
 
 
 def test_the_best_is_kept_by_its_released_counts(monkeypatch):
@@ -141,7 +168,6 @@ def test_a_winner_is_certified_wrongly_no_more_often_than_promised(monkeypatch):
         ({"certify_fraction": 0.0}, GRID, "compared by the counts of their certificates, but there is none"),
         ({"epsilon": math.inf}, GRID, "epsilon=inf asks for no noise"),
         ({"method": "clean"}, GRID, "method='clean' is not private"),
-        ({"group_sizes": "private"}, GRID, "tune with public group sizes"),
         ({}, {"max_gap": [0.1, 0.2]}, "max_gap=0.1 is a target, which method='dpsgd' does not take"),
     ],
 )
@@ -226,3 +252,50 @@ def test_the_statement_says_that_this_choice_is_covered():
     words = tune(prototype(), GRID, data()).privacy_statement()
     assert "hyper-parameters chosen by looking at private data otherwise" in words
     assert "otherwise" not in prototype().fit_grouped(data()).privacy_statement()
+
+
+def test_all_trials_hold_out_the_same_records(monkeypatch):
+    """A record that is trained on in one trial and counted in another would pay for both."""
+    parts = []
+    progress = Progress(observe_parts=lambda train, held_out: parts.append((train.X, held_out.X)))
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 3)
+    tune(prototype(), GRID, data(), progress=progress)
+    assert len(parts) == 3
+    for train, held_out in parts[1:]:
+        np.testing.assert_array_equal(train, parts[0][0])
+        np.testing.assert_array_equal(held_out, parts[0][1])
+
+
+def test_no_two_trials_share_their_noise(monkeypatch):
+    """With the same noise the difference of two trials would stand without any."""
+    seeds, fit = [], FairDPClassifier.fit_grouped
+    monkeypatch.setattr(
+        FairDPClassifier,
+        "fit_grouped",
+        lambda self, *given, **more: seeds.append(self.random_state) or fit(self, *given, **more),
+    )
+    monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 4)
+    tune(prototype(), GRID, data())
+    assert len(set(seeds)) == 4
+    assert max(seeds) > 2**64
+
+
+def test_a_search_pays_for_the_sizes_that_it_counts():
+    """Once, beside the choice: what is stated says with how much noise, and without them it would be less."""
+    model = tune(prototype(), GRID, data())
+    chosen = model.privacy_.selection
+    assert model.privacy_.counts_std == chosen.counts_std > 0
+    # Of a record that is trained on; one that is held out is in no size and may spend more.
+    trained = {
+        name: tuple(replace(own, held_out_epsilon=0.0) for own in spends) for name, spends in chosen.by_group.items()
+    }
+    counted, free = (replace(chosen, by_group=trained, counts_std=std) for std in (chosen.counts_std, 0.0))
+    assert free.epsilon("f", 1e-5) < counted.epsilon("f", 1e-5) <= 2.0
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "random_state", "module", "confidence", "group_sizes"])
+def test_what_holds_for_the_whole_search_cannot_be_tuned(name):
+    """Also who is held out, how often they are looked at, and how records are sampled: all trials share it."""
+    for fixed in (name, "certify_fraction", "n_looks", "grouping"):
+        with pytest.raises(ValueError, match=f"grid names '{fixed}', which cannot be tuned"):
+            tuning.combinations(prototype(), {fixed: [1, 2]})

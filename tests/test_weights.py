@@ -11,10 +11,12 @@ from fairdp import FairDPClassifier
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.config.training import TrainConfig
+from fairdp.data.arrays import shares_of
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 from step_cases import clipped_sum
@@ -34,9 +36,10 @@ def weighted(weights: np.ndarray) -> GroupedData:
 def released(data: GroupedData, kept: list[int], method: str = "dpsgd"):
     """The sum that one step would release of these records, and each group's sensitivity."""
     torch.manual_seed(0)
-    model = ScoreModel(mlp(3, (4,)), (3,))
-    plan = make_plan(METHODS[method].recipe(CONFIG, (6.0, 6.0)), PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=3)
-    state = TrainingState(model, FlatOptimizer("sgd", 0.0), np.random.default_rng(0), np.random.default_rng(1))
+    recipe = METHODS[method].recipe(CONFIG, (6.0, 6.0))
+    model = ScoreModel(mlp(3, (4,)), (3,), n_cells=recipe.n_cells)
+    plan = make_plan(recipe, PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=3)
+    state = TrainingState(model, FlatOptimizer("sgd", 0.0), Generators.of(0).steps)
     bounded = clipped_sum(Trainer(state, data, plan, CONFIG), torch.tensor(kept))
     return bounded.total, np.broadcast_to(bounded.sensitivities, 2)
 
@@ -131,3 +134,9 @@ def test_another_keyword_is_refused_as_python_does_it():
     X, y, sex = people()
     with pytest.raises(TypeError, match="unexpected keyword argument 'sample_weights'"):
         FairDPClassifier(**SHORT).fit(X, y, sensitive_features=sex, sample_weights=np.ones(600))
+
+
+def test_weights_are_divided_by_what_is_allowed_not_by_what_was_given():
+    """The largest weight of a table is somebody's: nobody else's may depend on it."""
+    assert shares_of([1, 2], 2, 4.0).tolist() == [0.25, 0.5]
+    assert shares_of([1], 1, 4.0).tolist() == [0.25]

@@ -9,12 +9,14 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairdp"
 # Lowest first: a package imports only packages of earlier lines. A name is a package, or a module at the top.
 LAYERS = """
     _checks _files _format
-    randomness
+    streams
+    randomness releases
     config
     data
     metrics
     accounting
     certify
+    frontier
     networks
     training
     methods
@@ -22,6 +24,7 @@ LAYERS = """
     saved
     classifier
     own_loop tuning
+    audit
     report
     commands
     experiments

@@ -7,21 +7,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from fairdp._checks import ParameterError
 from fairdp._format import html_table
+from fairdp.accounting.words import NAMES_READ, READ_FROM_TABLE
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
-from fairdp.data.arrays import grouped_arrays, records_of
+from fairdp.data.arrays import declared_groups, grouped_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.sensitive import codes_of
+from fairdp.frontier.verdict import Fit, Verdict, judged
+from fairdp.methods import METHODS
 from fairdp.metrics.evaluation import Evaluation, evaluation_of
 from fairdp.metrics.rates import collapse_warning
 from fairdp.networks.models import ExtractorBuilder
@@ -31,6 +34,12 @@ from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.settings import RunSettings
 from fairdp.saved.fitted import loaded_form, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
+from fairdp.saved.retarget import retargeted
+
+
+def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:
+    """What counts as public because it was read from the records: the names of the groups, unless they are declared."""
+    return (NAMES_READ,) if sensitive_features is not None and declared_groups(estimator) is None else ()
 
 
 @with_parameters
@@ -45,6 +54,10 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         What was spent, per group, and how it was accounted.
     certificate_
         Bounds on the fairness gaps, or why there are none.
+    frontier_
+        What the model offers at every price of fairness, for `fairdp_frontier`; else None.
+    verdict_
+        Whether it has learnt anything and meets its target, by counts that are paid for; as text, with what to try.
     classes_, group_names_, n_features_in_, feature_names_in_
         The two labels, the group names, the number of features, and their names if X was a DataFrame.
 
@@ -87,7 +100,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         if unknown:
             raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
         data, classes = grouped_arrays(self, X, y, sensitive_features, weights.get("sample_weight"))
-        self.fit_grouped(data)
+        self.fit_grouped(data, public_assumptions=read_from_records(self, sensitive_features))
         self.classes_ = classes
         return self
 
@@ -108,13 +121,18 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         # A failed run leaves no model, so an old statement never stands beside new parameters.
         for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
             self.__dict__.pop(name, None)
+        if self.groups is not None and declared_groups(self) != data.group_names:
+            raise ParameterError("groups", self.groups, f"must be the groups of the data, {data.group_names!r}")
         progress = progress or Progress()
+        schema = None if feature_schema is None else TableSchema.from_dict(feature_schema)
+        if schema is not None and not schema.declared and READ_FROM_TABLE not in public_assumptions:
+            public_assumptions = (*public_assumptions, READ_FROM_TABLE)
         prepared = prepare_run(
             RunSettings.of(**self.get_params(deep=False)),
             data,
             progress,
             public_assumptions=public_assumptions,
-            columns=None if feature_schema is None else TableSchema.from_dict(feature_schema).encoded,
+            columns=None if schema is None else schema.encoded,
             trial=trial,
         )
         return self.adopt(fit_run(prepared, progress), feature_schema=feature_schema)
@@ -124,11 +142,30 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
         self.model_config_, self.score_model_ = run.model_config, run.model
         self.seconds_, self.notes_ = run.seconds, run.notes
+        self.frontier_, self.target_ = run.frontier, run.target
         self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
         self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema
         self.group_names_, self.n_features_in_ = run.parts.held_out.group_names, run.model.shape[0]
         self.classes_ = np.array([0, 1])
         return self
+
+    @property
+    def verdict_(self) -> Verdict:
+        """What the counts that are paid for say of the model: whether it has learnt anything and meets its target."""
+        check_is_fitted(self)
+        return judged(self.paid_counts())
+
+    def paid_counts(self) -> Fit:
+        """What was released that a verdict can be based on."""
+        return Fit(
+            parameters=self.fitted_parameters_,
+            takes_target=METHODS[self.fitted_parameters_["method"]].takes_target,
+            group_names=self.group_names_,
+            certificate=self.certificate_,
+            frontier=self.frontier_,
+            target=self.target_,
+            n_inputs=self.score_model_.width,
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")
@@ -170,9 +207,17 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return float(accuracy_score(y, decisions, sample_weight=sample_weight))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities of the two labels by the logistic model, shape (n_samples, 2)."""
-        positive = expit(self.decision_function(X))
+        """Probabilities of the two labels by the model, shape (n_samples, 2).
+
+        ``fairdp_frontier`` states what it believes about the label, whatever its fairness target makes of the decision:
+        `predict` may differ from the likelier label.
+        """
+        positive = self.probabilities(self._records(X))
         return np.column_stack([1 - positive, positive])
+
+    def probabilities(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Chance of the positive label of records that are already encoded."""
+        return self.score_model_.probabilities(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))).numpy()
 
     def privacy_statement(self) -> str:
         """The privacy guarantee in words."""
@@ -201,6 +246,17 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return evaluation_of(
             self, X, y, sensitive_features=sensitive_features, confidence=confidence, random_state=random_state
         )
+
+    def retarget(
+        self, *, max_gap: float | None = None, min_ratio: float | None = None, price: float | None = None
+    ) -> Self:
+        """The same model with its rule moved to another target, without any record; for `fairdp_frontier`.
+
+        It costs no privacy. The certificate was about the old rule, so the new one has none: ``fairdp certify`` makes
+        one on fresh records.
+        """
+        check_is_fitted(self)
+        return retargeted(self, max_gap=max_gap, min_ratio=min_ratio, price=price)
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, completely or not at all."""

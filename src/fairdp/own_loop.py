@@ -4,9 +4,7 @@ import copy
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -14,11 +12,12 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from fairdp._checks import InputError, ParameterError
-from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
-from fairdp.classifier import FairDPClassifier
+from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent, joint_multiplier, sizes_loss
+from fairdp.classifier import FairDPClassifier, read_from_records
 from fairdp.data.arrays import grouped_arrays
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
+from fairdp.networks.building import Given
 from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import check_unchanged, finish_run
 from fairdp.run.prepared import PreparedRun, prepare_run
@@ -40,7 +39,7 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     ----------
     module
         Maps records (n_records, *shape) to embeddings and keeps records apart, as ``module`` of `FairDPClassifier`; a
-        linear head is added. It is trained in place, and its initial weights must not come from private records.
+        linear head is added. It is trained in place, once, and its initial weights must not come from private records.
     data
         Records: `GroupedData`, or a tuple (X, y, sensitive_features).
     parameters
@@ -59,20 +58,16 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     >>> bool(model.privacy_.epsilon <= 2.0)
     True
     """
-    if module in _PREPARED:
-        raise InputError("this module was prepared before, so it has already learned from records; build a new one.")
-    estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=partial(_itself, module))
+    estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=Given(module))
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
-    records, classes = _records(estimator, data)
-    prepared = prepare_run(settings, records, Progress())
-    _PREPARED.add(module)
+    records, classes, assumed = _records(estimator, data)
+    prepared = prepare_run(settings, records, Progress(), public_assumptions=assumed)
     return PrivateLoop(estimator, prepared, classes)
 
 
 # The paper's last step, which makes the ensemble, is a special update that a caller's optimiser does not make.
 _ONE_HEAD = {"n_members": 1}
-_PREPARED: WeakSet[nn.Module] = WeakSet()
 
 
 class PrivateLoop:
@@ -88,10 +83,11 @@ class PrivateLoop:
         self._estimator, self._prepared, self._classes = estimator, prepared, classes
         self._started, self._pending, self._finished = time.perf_counter(), False, False
         generators = prepared.generators
-        state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), generators.sampling, generators.noise)
+        state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), generators.steps)
         self._trainer = Trainer(state, prepared.parts.train, prepared.plan, prepared.config)
         self.n_steps = prepared.plan.n_steps
-        self._head = nn.Parameter(prepared.model.heads[0], requires_grad=False)
+        # One head, or one for each cell of a joint model.
+        self._head = nn.Parameter(prepared.model.heads.squeeze(0), requires_grad=False)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Everything that is trained: the module's parameters and the head; for an optimiser."""
@@ -116,7 +112,7 @@ class PrivateLoop:
             mechanism for mechanism in self._prepared.plan.mechanisms if isinstance(mechanism, SampledGaussian)
         }
         if not taken:
-            return max(mechanism.counts_epsilon for mechanism in mechanisms)
+            return max(_counted(mechanism, delta) for mechanism in mechanisms)
         return max(epsilon_spent(replace(mechanism, n_steps=taken), delta) for mechanism in mechanisms)
 
     def finish(self) -> FairDPClassifier:
@@ -183,11 +179,6 @@ class PrivateLoop:
             raise InputError("this run is finished; call make_private_fair for another, which spends more.")
 
 
-def _itself(module: nn.Module) -> nn.Module:
-    """A builder that can be pickled, for a module that already exists."""
-    return module
-
-
 def _check(settings: RunSettings) -> None:
     method = METHODS[settings.method]
     if not method.is_one_run or method.closed_form or settings.certification.registration.n_looks > 1:
@@ -195,7 +186,7 @@ def _check(settings: RunSettings) -> None:
             "method",
             settings.method,
             "is not trained by single steps, or `n_looks` is above 1",
-            "use `method`='dpsgd', 'fairdp' or 'fairdp_parity' with `n_looks`=1",
+            "use `method`='dpsgd', 'fairdp' or 'fairdp_frontier' with `n_looks`=1",
         )
     if settings.training["n_members"] != 1:
         n_members = settings.training["n_members"]
@@ -204,10 +195,20 @@ def _check(settings: RunSettings) -> None:
         )
 
 
-def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, Any]:
+def _counted(mechanism: SampledGaussian, delta: float) -> float:
+    """ε of what is released outside the steps; surveys are counted from the start, though most come at the end."""
+    stds = [std for std in (mechanism.counts_std, mechanism.surveys_multiplier) if std]
+    if not stds:
+        return mechanism.counts_epsilon
+    # As one discrete Gaussian release: sizes and surveys are independent of each other.
+    return mechanism.counts_epsilon + float(sizes_loss(joint_multiplier(*stds)).get_epsilon_for_delta(delta))
+
+
+def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, Any, tuple[str, ...]]:
+    """Records, labels, and what counts as public because it was read from them."""
     if isinstance(data, GroupedData):
-        return data, np.array([0, 1])
+        return data, np.array([0, 1]), ()
     if not (isinstance(data, tuple) and len(data) == 3):
         kind = type(data).__name__
         raise InputError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
-    return grouped_arrays(estimator, *data)
+    return *grouped_arrays(estimator, *data), read_from_records(estimator, data[2])

@@ -1,11 +1,12 @@
-"""Everything that a run draws besides sampling and training noise, from one secret key.
+"""The secret keys of a run, and exact discrete noise.
 
-A run that is resumed must draw the same split, the same noise on its counts and the same coins again: drawing them anew
-would release the same counts twice. So each has a stream of its own that follows from the key and its purpose, by
-BLAKE2b as a keyed generator. Without the key the streams cannot be told from chance.
+A run that is resumed must draw the same split, the same noise and the same coins again: drawing them anew would release
+the same counts twice. So each has a stream of its own that follows from a key and its purpose. Without the key the
+streams cannot be told from chance.
 """
 
 import hashlib
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,16 +16,10 @@ from numbers import Integral
 import numpy as np
 
 from fairdp._checks import ParameterError
-
-KEY_BYTES = 32
+from fairdp.streams import KEY_BYTES, Chain, derived_key
 
 # Uniform whole number below its argument.
 RandBelow = Callable[[int], int]
-
-
-def derived_key(key: bytes, purpose: str, *, n_bytes: int = 16) -> bytes:
-    """A key for one purpose; it tells nothing about the key that it is derived from, or about other purposes."""
-    return hashlib.blake2b(purpose.encode(), key=key, digest_size=n_bytes).digest()
 
 
 def keyed_below(key: bytes, purpose: str) -> RandBelow:
@@ -71,6 +66,27 @@ def discrete_laplace(epsilon: float, rand_below: RandBelow) -> int:
             return -magnitude if negative else magnitude
 
 
+def discrete_gaussian(sigma: float, rand_below: RandBelow) -> int:
+    r"""Noise with :math:`\Pr(X = x) \propto e^{-x^2 / (2 \sigma^2)}`: makes counts :math:`1 / (2 \sigma^2)`-zCDP.
+
+    Sigma is taken at its exact binary value. A draw of discrete Laplace noise :math:`y` of rate :math:`r` is kept with
+    probability :math:`e^{-(|y| - r \sigma^2)^2 / (2 \sigma^2)}`, which makes its law the wanted one for any r.
+
+    References
+    ----------
+    Canonne, Kamath, Steinke (2020), The Discrete Gaussian for Differential Privacy, Algorithm 3.
+    """
+    variance, rate = Fraction(sigma) ** 2, 1 / (math.floor(sigma) + 1)
+    while True:
+        drawn = discrete_laplace(rate, rand_below)
+        exponent = (abs(drawn) - Fraction(rate) * variance) ** 2 / (2 * variance)
+        wholes = math.floor(exponent)
+        if all(_bernoulli_exp(Fraction(1), rand_below) for _ in range(wholes)) and _bernoulli_exp(
+            exponent - wholes, rand_below
+        ):
+            return drawn
+
+
 def _bernoulli_exp(exponent: Fraction, rand_below: RandBelow) -> bool:
     """True with probability exp(−exponent), for an exponent in [0, 1] (same paper, Algorithm 1)."""
     trials = 1
@@ -83,30 +99,42 @@ def _bernoulli_exp(exponent: Fraction, rand_below: RandBelow) -> bool:
 class Generators:
     """Sources of chance of a run, from the operating system or, for experiments, from a seed.
 
-    ``run_key`` is the secret of everything that is drawn besides sampling, training noise and the start: the split, the
-    noise on counts, the coins.
+    Parameters
+    ----------
+    lasting_key
+        Secret of what stays the same for the whole run and is no noise: the split, people's coins, the start.
+    steps
+        Keys of everything else, sampling and all noise: they follow the steps and cannot be run backwards.
     """
 
-    sampling: np.random.Generator
-    noise: np.random.Generator
-    start: np.random.Generator
-    run_key: bytes = field(repr=False)
+    lasting_key: bytes = field(repr=False)
+    steps: Chain
     seeded: bool
 
     @classmethod
     def of(cls, seed: int | None) -> "Generators":
-        """Independent streams; without a seed each starts from the operating system's entropy."""
-        sampling, noise, start, keys = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
-        key = secrets.token_bytes(KEY_BYTES) if seed is None else keys.bytes(KEY_BYTES)
-        return cls(sampling=sampling, noise=noise, start=start, run_key=key, seeded=seed is not None)
+        """Independent keys; without a seed they come from the operating system."""
+        root = secrets.token_bytes(KEY_BYTES) if seed is None else _root_of(seed)
+        lasting, first = (derived_key(root, purpose, n_bytes=KEY_BYTES) for purpose in ("lasting", "steps"))
+        return cls(lasting_key=lasting, steps=Chain(first), seeded=seed is not None)
 
     def below(self, purpose: str) -> RandBelow:
-        """Whole numbers for one purpose, the same whenever this run asks for them."""
-        return keyed_below(self.run_key, purpose)
+        """Whole numbers for one purpose at this point of the run, the same whenever it is asked at this point."""
+        return keyed_below(self.steps.key(purpose), purpose)
 
     def key(self, purpose: str) -> bytes:
-        """A key of 128 bits for one purpose."""
-        return derived_key(self.run_key, purpose)
+        """A key of 128 bits for one purpose of the whole run."""
+        return derived_key(self.lasting_key, purpose)
+
+    @property
+    def start_seed(self) -> int:
+        """Seed of the initial weights, which are public."""
+        return int.from_bytes(self.key("start")[:8], "little") >> 1
+
+
+def _root_of(seed: int) -> bytes:
+    n_bytes = (seed.bit_length() + 7) // 8
+    return hashlib.blake2b(seed.to_bytes(n_bytes, "little"), digest_size=KEY_BYTES, person=b"fairdp seed").digest()
 
 
 def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:

@@ -1,6 +1,5 @@
 """Settings chosen on private records, with an ε that covers the choice: the best of a random number of trials."""
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -9,8 +8,10 @@ import numpy as np
 from sklearn.base import clone
 
 from fairdp._checks import InputError, ParameterError
-from fairdp.accounting.account import trial_spends
+from fairdp.accounting.account import SizesNoise, trial_spends
+from fairdp.accounting.calibration import sizes_std
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
+from fairdp.accounting.words import NOISY
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
@@ -24,7 +25,6 @@ from fairdp.run.prepared import Trial, check_certifiable
 from fairdp.run.settings import RunSettings
 
 Candidate = dict[str, Any]
-_SPLIT_KEY_BYTES = 16
 # Fixed for the whole search, or meaningless for one trial.
 _FIXED = (
     "epsilon",
@@ -33,6 +33,7 @@ _FIXED = (
     "module",
     "confidence",
     "group_sizes",
+    "groups",
     "certify_fraction",
     "n_looks",
     "grouping",
@@ -83,10 +84,10 @@ def tune(
         where = str(progress.checkpoint)
         raise ParameterError("checkpoint", where, "is not supported for a search: trials must be independent")
     expected = float(max(4, 2 * len(candidates)) if expected_trials is None else expected_trials)
-    rng = np.random.default_rng(seed_of(estimator.random_state))
-    seeded = estimator.random_state is not None
-    split_key = rng.bytes(_SPLIT_KEY_BYTES) if seeded else secrets.token_bytes(_SPLIT_KEY_BYTES)
-    epsilon, trial = _planned(estimator, candidates, data, split_key, expected, seeded=seeded)
+    generators = Generators.of(seed_of(estimator.random_state))
+    seeded = generators.seeded
+    rng = np.random.default_rng(int.from_bytes(generators.key("trials"), "little"))
+    epsilon, trial = _planned(estimator, candidates, data, generators, expected)
     best, best_score = None, -np.inf
     # First how many, then which: neither depends on the records or on the outcome of a trial.
     for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
@@ -119,27 +120,30 @@ def _planned(
     estimator: FairDPClassifier,
     candidates: list[Candidate],
     data: GroupedData,
-    split_key: bytes,
+    generators: Generators,
     expected: float,
-    *,
-    seeded: bool,
 ) -> tuple[float, Trial]:
-    """The ε of one trial with which the whole search stays within its budget, whichever candidates it tries."""
+    """The ε of one trial with which the whole search stays within its budget, whichever candidates it tries.
+
+    Sizes that are private are counted here, once: the trials are planned with what was released.
+    """
     budget = RunSettings.of(**estimator.get_params(deep=False)).budget
     for candidate in candidates:
         _check(_settings(estimator, candidate, budget.epsilon), data)
     # All candidates hold out the same records.
-    settings = _settings(estimator, candidates[0], budget.epsilon)
-    parts = hold_out(settings, data, Generators.of(0), None, split_key=split_key)
+    settings, split_key = _settings(estimator, candidates[0], budget.epsilon), generators.key("hold out")
+    counts_std = sizes_std(budget) if settings.known_sizes == NOISY else 0.0
+    parts = hold_out(settings, data, generators, split_key=split_key, noise=SizesNoise(std=counts_std))
 
     def selection(epsilon: float) -> Selection:
         spends = []
         for candidate in candidates:
             settings = _settings(estimator, candidate, epsilon)
-            privacy = plan_of_parts(settings, parts, data.X.shape[1:], seeded=seeded).privacy
+            shape, seeded = data.X.shape[1:], generators.seeded
+            privacy = plan_of_parts(settings, parts, shape, seeded=seeded, sizes_counted=False).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
-        return Selection(expected_trials=expected, by_group=merged(spends))
+        return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std)
 
     def spent(epsilon: float) -> float:
         chosen = selection(epsilon)
@@ -147,7 +151,7 @@ def _planned(
 
     # A held-out record pays twice the ε with which one trial counts it.
     epsilon = largest_within(spent, budget.epsilon, start=budget.epsilon / 2)
-    return epsilon, Trial(split_key=split_key, selection=selection(epsilon))
+    return epsilon, Trial(split_key=split_key, sizes=parts.sizes, selection=selection(epsilon))
 
 
 def _check(settings: RunSettings, data: GroupedData) -> None:
@@ -161,10 +165,6 @@ def _check(settings: RunSettings, data: GroupedData) -> None:
     if reason:
         raise InputError(
             f"trials are compared by the counts of their certificates, but there is none, because {reason.explanation}."
-        )
-    if settings.group_sizes == "private":
-        raise ParameterError(
-            "group_sizes", "private", "would be counted again in every trial", "tune with public group sizes"
         )
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, noise_multiplier_for
+from fairdp.accounting.calibration import _round_up, _solve, noise_multiplier_for
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent
 
 DELTA = 1e-5
 
@@ -163,3 +164,24 @@ def test_bad_inputs_are_named_in_one_line(call, message):
 def _noise(**changes):
     values = {"sample_rate": 0.1, "n_steps": 10, "accountant": "rdp"} | changes
     return noise_multiplier_for(PrivacyBudget(epsilon=1.0, delta=DELTA), **values)
+
+
+@pytest.mark.parametrize("multiplier", [0.1234561, 0.9999994, 1.2345601, 54.32101, 1e-3, 7.0])
+def test_multipliers_are_rounded_up(multiplier):
+    assert multiplier <= _round_up(multiplier) * (1 + 1e-12) <= multiplier * (1 + 1.1e-5)
+
+
+def test_a_start_that_spends_too_much_is_not_taken():
+    """By a thousandth only, which is within the tolerance on the other side."""
+    assert _solve(lambda multiplier: 1 / multiplier, 1.0, 0.9995) >= 1
+
+
+def test_a_delta_of_one_record_is_refused():
+    with pytest.raises(ValueError, match=r"delta must be below 1/n = 0\.001"):
+        PrivacyBudget(epsilon=1.0, delta=1e-3).check_for(1000)
+    PrivacyBudget(epsilon=1.0, delta=9e-4).check_for(1000)
+
+
+def test_an_epsilon_that_promises_nothing_is_refused():
+    with pytest.raises(ValueError, match="epsilon must be at most 100, got 101"):
+        PrivacyBudget(epsilon=101.0, delta=1e-5)

@@ -4,9 +4,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, noise_multiplier_for
+from fairdp.accounting.calibration import noise_multiplier_for
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, joint_multiplier
 from fairdp.accounting.plan import make_plan
-from fairdp.accounting.recipe import Recipe
+from fairdp.accounting.recipe import Recipe, Statistics
+from fairdp.config.training import TrainConfig
+from fairdp.methods import METHODS
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
 ADULT = (10771.0, 21790.0)
@@ -127,3 +130,44 @@ def test_a_plan_needs_steps_and_a_budget_beyond_the_counts():
         make_plan(recipe(), BUDGET, n_steps=0)
     with pytest.raises(ValueError, match="epsilon"):
         make_plan(recipe(), BUDGET, n_steps=5, counts_epsilon=1.0)
+
+
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "fairdp_parity"])
+def test_statistics_get_their_share_of_a_steps_privacy(name):
+    """Their part of the inverse variances; with the gradient's noise they make what is accounted."""
+    config = TrainConfig(sample_rate=0.05, n_steps=50, clip_norm=1.0, learning_rates=(0.1,))
+    made = METHODS[name].recipe(config, (300.0, 100.0))
+    plan, needed = make_plan(made, BUDGET, n_steps=50), noise_multiplier_for(BUDGET, sample_rate=0.05, n_steps=50)
+    assert plan.statistics_std**-2 == pytest.approx(made.statistics.share * needed**-2)
+    together = [joint_multiplier(z, plan.statistics_std) for z in plan.gradient_multipliers]
+    assert together == pytest.approx(plan.noise_multipliers.tolist())
+    assert plan.statistics_multipliers.tolist() == [plan.statistics_std] * 2
+    assert plan.noise_std == pytest.approx(float((plan.gradient_multipliers * made.sensitivities).max()))
+
+
+def test_a_plan_that_accounts_for_something_else_is_refused():
+    plan = make_plan(recipe(), BUDGET, n_steps=50)
+    with pytest.raises(ValueError, match="accounted for n_steps=51"):
+        replace(plan, n_steps=51)
+    with pytest.raises(ValueError, match="accounted at the recipe's sample_rates"):
+        replace(plan, recipe=recipe(sample_rates=(0.2, 0.05)))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 2.0])
+def test_statistics_without_a_share_of_the_privacy_are_refused(share):
+    """With none they would be planned, and released, without noise."""
+    with pytest.raises(ValueError, match=r"share must be in \(0, 1\)"):
+        Statistics(of="scores", size=2, share=share, what="counts")
+
+
+def test_with_noisy_sizes_no_groups_epsilon_follows_from_them():
+    """They are a release: at its own exposure a group would seem to spend least where its count tells most."""
+    spent = set()
+    for sizes in ((75.0, 120.0), (75.0, 150.0), (75.0, 180.0)):
+        counted = recipe(group_sizes=sizes, sample_rates=(0.1, 0.1))
+        plan = make_plan(counted, BUDGET, n_steps=20, counts_std=37.3064, noisy_sizes=True)
+        spent.add(tuple(plan.noise_multipliers))
+        assert plan.noise_std == pytest.approx(float((plan.noise_multipliers * counted.sensitivities).max()))
+        own = make_plan(counted, BUDGET, n_steps=20, counts_std=37.3064).noise_multipliers
+        assert own[1] > plan.noise_multipliers[1]
+    assert len(spent) == 1

@@ -1,6 +1,7 @@
 """What the best of a random number of trials spends: by hand, beside another accountant, and in the limit."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,9 +72,23 @@ def test_every_candidate_counts():
 def test_a_held_out_record_pays_twice_what_it_is_counted_with():
     assert spent(OTHER, held_out=0.7) == pytest.approx(1.4)
     assert spent(OTHER, held_out=0.01) == spent(OTHER)
+    # Counts of training records are none of its business.
     counted = SampledGaussian(sample_rate=0.3, noise_multiplier=40.0, n_steps=400, counts_epsilon=0.1)
-    assert spent(counted, held_out=0.7) == pytest.approx(1.6)
+    assert spent(counted, held_out=0.7) == pytest.approx(1.4)
     assert spent(counted) > spent(OTHER)
+
+
+def test_sizes_that_all_trials_share_are_paid_once():
+    """By hand: the divergences of the choice plus λ / (2 σ²); in every trial they would be paid about twice."""
+    sizes = 20.0
+    once = Selection(expected_trials=4.0, by_group={"f": (TrialSpend(mechanism=OTHER),)}, counts_std=sizes)
+    free = Selection(expected_trials=4.0, by_group={"f": (TrialSpend(mechanism=OTHER),)})
+    in_each = replace(OTHER, counts_std=sizes)
+    costs = [choice.epsilon("f", DELTA) for choice in (free, once)]
+    assert costs[0] < costs[1] < spent(in_each, expected_trials=4.0)
+    # A held-out record pays nothing for them.
+    held = replace(once, by_group={"f": (TrialSpend(mechanism=OTHER, held_out_epsilon=2.0),)})
+    assert held.epsilon("f", DELTA) == 4.0
 
 
 def test_a_pure_release_costs_about_twice_its_epsilon():
@@ -139,3 +154,7 @@ def test_a_share_of_the_budget_is_nearly_used_up_and_never_passed():
         value = largest_within(lambda x, p=power: 3 * x**p, 1.0, start=5.0)
         assert 0.99 <= 3 * value**power <= 1
     assert largest_within(lambda x: x, 1.0, start=0.5) == 0.5
+
+
+def test_a_share_just_above_the_budget_is_not_taken():
+    assert 1.015 * largest_within(lambda x: 1.015 * x, 1.0, start=1.0) <= 1

@@ -13,6 +13,7 @@ from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.accounting.recipe import Recipe
 from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.words import BY_LABEL, NAMES_READ, PUBLISHED
 
 RECIPE = Recipe(
     group_sizes=(400.0, 1600.0),
@@ -23,9 +24,10 @@ RECIPE = Recipe(
 )
 
 
-def spent_by(recipe=RECIPE, *, epsilon=2.0, counts_epsilon=0.0, seeded=False, assumptions=()) -> PrivacySpent:
-    plan = make_plan(recipe, PrivacyBudget(epsilon=epsilon, delta=1e-5), n_steps=30, counts_epsilon=counts_epsilon)
-    sizes = "private" if counts_epsilon else "public"
+def spent_by(
+    recipe=RECIPE, *, epsilon=2.0, delta=1e-5, counts_std=0.0, sizes="public", seeded=False, assumptions=()
+) -> PrivacySpent:
+    plan = make_plan(recipe, PrivacyBudget(epsilon=epsilon, delta=delta), n_steps=30, counts_std=counts_std)
     return privacy_spent(plan, ("women", "men"), group_sizes=sizes, noise_seeded=seeded, public_assumptions=assumptions)
 
 
@@ -51,7 +53,8 @@ def test_what_does_not_hold_is_not_said():
     text = spent_by().statement()
     assert "seed" not in text
     assert "Assumed public" not in text
-    assert "noisy counts" not in text
+    assert "counted with noise" not in text
+    assert "declared" not in text
     assert "NOT private" not in text
 
 
@@ -64,13 +67,29 @@ def test_public_assumptions_are_named():
     assert "Assumed public: the ranges were read from the table." in text
 
 
-def test_private_group_sizes_are_paid_for():
-    spent = spent_by(counts_epsilon=0.1)
-    assert "Group sizes are private: noisy counts cost 0.1 of epsilon, included above" in spent.statement()
-    assert spent.counts_epsilon == 0.1
+def test_noisy_group_sizes_are_paid_for():
+    spent = spent_by(counts_std=20.0, sizes="noisy")
+    assert "Group sizes were counted with noise of deviation 20, which epsilon above includes" in spent.statement()
+    assert "no exact count of the records is in what may be published" in spent.statement()
+    assert (spent.counts_std, spent.counts_epsilon) == (20.0, 0.0)
     assert spent.epsilon <= 2.0
-    # The steps alone leave that much of the budget.
+    # The steps have to leave room for them.
     assert spent_by().noise_multiplier < spent.noise_multiplier
+
+
+def test_declared_group_sizes_are_said_to_be_declared():
+    text = spent_by(sizes="declared", assumptions=(NAMES_READ, PUBLISHED)).statement()
+    assert "Group sizes were declared, not counted" in text
+    assert "Assumed public: the group names were read from the records, because none were declared." in text
+    assert "Assumed public: the data set is published, and the sizes of its groups with it." in text
+
+
+def test_at_a_tiny_delta_the_moments_accountant_is_stated():
+    tiny, usual = spent_by(delta=1e-11), spent_by()
+    assert (tiny.accountant, usual.accountant) == ("rdp", "pld")
+    assert tiny.epsilon == tiny.epsilon_rdp <= 2.0
+    assert "Accountant: the moments accountant (RDP)" in tiny.statement()
+    assert "Accountant: PLD" in usual.statement()
 
 
 @pytest.mark.parametrize(
@@ -112,3 +131,24 @@ def test_a_method_that_does_not_clip_survives_json():
     back = from_plain(PrivacySpent, json.loads(json_bytes(spent.to_dict())))
     assert back == spent
     assert math.isinf(back.clip_norm)
+
+
+def test_a_group_by_label_certifies_with_its_smaller_epsilon():
+    """Held-out records are counted by group: those of either label must pay no more than they would for training."""
+    recipe = replace(
+        RECIPE,
+        group_sizes=(400.0, 1600.0, 300.0, 900.0),
+        sample_rates=(0.1, 0.1, 0.1, 0.1),
+        group_weights=(0.25,) * 4,
+        noise_allocation="average",
+    )
+    plan = make_plan(recipe, PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=30)
+    names = tuple(f"{group}, label {label}" for group in ("women", "men") for label in (0, 1))
+    spent = privacy_spent(
+        plan, names, certified_names=("women", "men"), group_sizes="public", noise_seeded=False, certify_fraction=0.2
+    )
+    epsilons = list(spent.epsilon_by_group.values())
+    assert spent.certify_epsilons == {"women": min(epsilons[:2]), "men": min(epsilons[2:])}
+    assert min(epsilons[:2]) < max(epsilons[:2])
+    assert BY_LABEL in spent.public_assumptions
+    assert spent.noise_multiplier == min(mechanism.noise_multiplier for mechanism in plan.mechanisms)

@@ -38,3 +38,14 @@ def test_a_quantile_is_the_smallest_that_holds(epsilon, level):
     law, t = laplace_sum(epsilon, 2), noise_quantile(epsilon, 2, level)
     assert law.at_least(np.array([t + 1]))[0] <= level
     assert t == 0 or law.at_least(np.array([t]))[0] > level
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+def test_what_is_cut_off_is_kept_as_missing(epsilon):
+    """The tails beyond the table, 2 a^(r+1) / (1 + a): every chance is raised by them, so that none is too small."""
+    law = laplace_sum(epsilon, 1)
+    a = np.exp(-epsilon)
+    assert law.missing == pytest.approx(2 * a ** (law.last + 1) / (1 + a))
+    assert 0 < law.missing < 1e-13
+    assert laplace_sum(epsilon, 2).missing == pytest.approx(2 * law.missing)
+    assert law.at_most(np.array([law.first - 5]))[0] == law.missing

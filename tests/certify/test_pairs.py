@@ -1,9 +1,20 @@
 import numpy as np
 import pytest
 
-from fairdp.certify.arms import NoisyArm, upper_p_values
+from fairdp.certify.arms import NoisyArm, arm_table, largest_rate, upper_p_values
+from fairdp.certify.combination import critical_values
 from fairdp.certify.gaps import gap_bound
-from fairdp.certify.pairs import pair_bound, score_box_bound, truth_rejected
+from fairdp.certify.noise import laplace_sum
+from fairdp.certify.pairs import (
+    PairLevels,
+    Side,
+    _accepted_values,
+    bound_of,
+    difference,
+    pair_bound,
+    score_box_bound,
+    truth_rejected,
+)
 from statistical import assert_rate_at_most
 
 SETTINGS = [
@@ -186,3 +197,85 @@ def test_small_arms_are_as_wide_as_the_box_and_narrower_than_the_pair():
     box, pair = (gap_bound([low, high], failure_probability=0.05 / 3, score_box=box).tau - gap for box in (True, False))
     assert box == pytest.approx(0.293, abs=0.003)
     assert box < pair
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_sizes_allow_for_the_noise(folds):
+    """Both counts have noise: the size is off by a sum of twice as many draws."""
+    low, high = NoisyArm(positive=300, negative=200, epsilon=0.5, folds=folds).sizes(0.005)
+    law = laplace_sum(0.5, 2 * folds)
+    assert 500 - low == high - 500
+    assert law.at_least(np.array([high - 500 + 1]))[0] <= 0.005 < law.at_least(np.array([high - 500]))[0]
+
+
+def test_p_values_are_bounds_of_what_is_left_out():
+    arm = NoisyArm(positive=0, negative=1000, epsilon=1.0, folds=1)
+    assert (upper_p_values(arm, np.array([0.3, 0.6, 0.9]), 1000, 1000) >= 1e-12).all()
+
+
+@pytest.mark.parametrize("positive", [2, 9, 15])
+def test_the_largest_rate_is_not_ruled_out_itself(positive):
+    """Every rate above it is, at every size; with its own cell left out, some would not be."""
+    arm = NoisyArm(positive=positive, negative=20 - positive, epsilon=2.0, folds=1)
+    sizes, guard = arm.sizes(0.01), 0.05
+    top = largest_rate(arm, sizes, guard)
+    above = np.unique(np.concatenate([top + np.array([1e-9, 1e-5, 1e-4]), np.linspace(top + 1e-3, 1.0, 50)]))
+    for size in range(sizes[0], sizes[1] + 1):
+        assert (upper_p_values(arm, above[above <= 1], size, size) < guard).all()
+
+
+@pytest.mark.parametrize("failure_probability", [0.05, 0.01])
+def test_levels_of_a_pair_add_up(failure_probability):
+    levels = PairLevels.of(failure_probability)
+    spent = 4 * levels.size + 2 * levels.guard + levels.combination
+    assert spent == pytest.approx(failure_probability)
+    assert min(levels.size, levels.guard, levels.combination) > 0
+
+
+def test_counts_that_leave_nothing_claim_nothing():
+    levels = PairLevels.of(0.05)
+    arm = NoisyArm(positive=300, negative=700, epsilon=1.0, folds=1)
+    up, down = Side.of(arm, levels), Side.of(arm.mirrored(), levels)
+    nothing = PairLevels(levels.size, 2.0, levels.combination)
+    assert bound_of(up, down, nothing, difference) == 1.0
+    assert bound_of(up, down, levels, difference) < 0.2
+
+
+def test_two_small_arms_share_their_failure_probability():
+    arms = [NoisyArm(positive=n, negative=30 - n, epsilon=1.0, folds=1) for n in (8, 20)]
+    high, low = (score_box_bound(arm, failure_probability=0.025) for arm in (arms[1], arms[0].mirrored()))
+    assert gap_bound(arms, failure_probability=0.05, score_box=True).tau == pytest.approx(high - (1 - low))
+
+
+def test_a_cell_is_ruled_out_only_if_all_of_it_is():
+    """The p-value of a cell and a block of sizes is not below that of any rate and size in them."""
+    arm = NoisyArm(positive=30, negative=90, epsilon=1.0, folds=1)
+    table = arm_table(arm, arm.sizes(0.005), 1e-4)
+    blocks = [block for group in table.blocks for block in group]
+    for cell in range(0, len(table.low), 7):
+        inside = np.linspace(table.low[cell], table.high[cell], 5)
+        middle = np.full(5, (table.low[cell] + table.high[cell]) / 2)
+        for first, last in blocks[::6]:
+            for size in (first, last):
+                values = upper_p_values(arm, inside, size, size, statistic_of=middle)
+                assert values.max() <= table.p_values[cell].max() * (1 + 1e-9)
+
+
+def test_a_bound_is_the_far_corner_of_what_is_not_rejected():
+    """Every accepted pair of cells counts with the largest difference in it, never with a smaller one."""
+    levels = PairLevels.of(0.05)
+    arms = [NoisyArm(positive=n, negative=1000 - n, epsilon=1.0, folds=1) for n in (300, 200)]
+    up, down = Side.of(arms[0], levels).table, Side.of(arms[1].mirrored(), levels).table
+    values = _accepted_values(up, down, levels, critical_values(levels.combination), difference)
+    accepted = np.isfinite(values)
+    assert np.array_equal(values[accepted], difference(up.high, down.high)[accepted])
+    assert not accepted[-1, -1]
+    # Whatever is not rejected at the point itself is in a cell that is not.
+    kept = 0
+    for high in np.linspace(0.27, 0.37, 14):
+        for low in np.linspace(0.14, 0.22, 12):
+            if not truth_rejected(arms[0], arms[1], (high, low), (1000, 1000), failure_probability=0.05):
+                cells = [np.flatnonzero((t.low <= r) & (r <= t.high))[0] for t, r in ((up, high), (down, 1 - low))]
+                assert accepted[cells[0], cells[1]]
+                kept += 1
+    assert 20 < kept < 160

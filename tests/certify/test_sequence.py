@@ -88,6 +88,13 @@ class TestClaims:
         assert passed.gaps["demographic_parity"].tau == passed.gaps["equal_opportunity"].tau < 0.3
         assert passed.gaps["equal_opportunity"].tau < certificate().gaps["equal_opportunity"].tau
 
+    def test_a_requirement_is_met_by_all_metrics_or_not_at_all(self):
+        made = certificate(metrics=PAIR, require_tau=0.06)
+        first, second = made.gaps.values()
+        for taus, met in (((0.05, 0.06), True), ((0.05, 0.07), False), ((0.07, 0.05), False)):
+            gaps = dict(zip(PAIR, (replace(g, tau=t) for g, t in zip((first, second), taus, strict=True)), strict=True))
+            assert replace(made, gaps=gaps).met is met
+
     def test_looks_share_confidence_and_epsilon(self):
         registered = Preregistration(confidence=0.9, require_tau=0.1, n_looks=4)
         assert registered.levels() == dict.fromkeys(

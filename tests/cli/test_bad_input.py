@@ -66,7 +66,11 @@ TABLES = {
     "unknown category": (changed(3, "job", "pilot"), DECLARED, ["'job'", "'pilot'"]),
     "unknown group": (changed(3, "sex", "x"), DECLARED, ["'sex'", "'x'"]),
     "declared third label": (changed(3, "y", "perhaps"), DECLARED, ["'y'", "'perhaps'"]),
-    "group below a batch": (changed(slice(0, 4), "sex", "x"), FIT, ["group 'x'", "records"]),
+    "group below a batch": (
+        changed(slice(0, 4), "sex", "x"),
+        (*FIT, "--group-sizes", "public"),
+        ["group 'x'", "records"],
+    ),
     "no inputs": (lambda t: t[["sex", "y"]], FIT, ["input"]),
     "no rows": (lambda t: t[:0], FIT, ["people.csv", "no rows"]),
     "text in a numeric column": (changed(3, "age", "old"), DECLARED, ["'age'", "old"]),
@@ -82,7 +86,14 @@ def test_tables_that_cannot_be_used(run, change, arguments, words):
 def test_a_declared_group_without_a_record(run):
     groups = [{"name": "sex", "groups": ["f", "m", "x"]}]
     Path("schema.yaml").write_text(yaml.safe_dump({**SCHEMA, "sensitive": groups}))
-    check_refusal(run, DECLARED, ["3 groups", "'x'", "no training record"])
+    check_refusal(run, (*DECLARED, "--group-sizes", "public"), ["3 groups", "'x'", "no training record"])
+
+
+def test_a_small_group_is_trained_where_its_size_is_private(run):
+    """A refusal would tell how many there are."""
+    groups = [{"name": "sex", "groups": ["f", "m", "x"]}]
+    Path("schema.yaml").write_text(yaml.safe_dump({**SCHEMA, "sensitive": groups}))
+    assert run(*DECLARED).code == 0
 
 
 def test_a_broken_line(run):

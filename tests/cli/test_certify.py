@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairdp import FairDPClassifier
 from fairdp.cli import main
 from fairdp.commands import certify as certify_task
+from fairdp.saved.used_records import read_used_records, used_records_path
 from forgeries import certificate_with, forge
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
@@ -99,7 +101,8 @@ def test_certify_prints_every_key_of_the_contract_and_writes_the_certificate(run
     assert report["seconds"]["certify"] > 0
     files = certificate().pop("files")
     assert {**report["certificate"], "files": files} == certificate()
-    assert report["certificate"]["epsilon"] == 1
+    # The rest counts the groups.
+    assert report["certificate"]["epsilon"] == 0.95
     assert run("verify", "model").code == 0
 
 
@@ -131,15 +134,15 @@ def test_fresh_certificates_of_a_model_that_held_nothing_out_are_verified(run):
 @pytest.mark.parametrize("spent", [0.0, -0.9, 0.049])
 def test_less_than_the_group_sizes_cost_is_noticed(run, spent):
     """The words about what fresh records spent rest on it."""
-    assert run(*FIT, "--group-sizes", "private", "--certify-fraction", 0, "--out", "own").code == 0
+    assert run(*FIT, "--certify-fraction", 0, "--out", "own").code == 0
     assert run("certify", "own", *CERTIFY[2:]).code == 0
     assert run("verify", "own").code == 0
     forge(Path("own"), certificate_with("about", "records", "sizes_epsilon", value=spent))
     assert run("verify", "own").code == 1
 
 
-def test_private_group_sizes_are_paid_from_the_epsilon_of_the_certificate(run, answer):
-    assert run(*FIT, "--group-sizes", "private", "--certify-fraction", 0, "--out", "private").code == 0
+def test_noisy_group_sizes_are_paid_from_the_epsilon_of_the_certificate(run, answer):
+    assert run(*FIT, "--certify-fraction", 0, "--out", "private").code == 0
     made = answer("certify", "private", *CERTIFY[2:])["certificate"]
     # A twentieth of an epsilon of one for the sizes, and what is left for the counts.
     assert made["about"]["records"]["sizes_epsilon"] == pytest.approx(0.05)
@@ -157,29 +160,41 @@ def test_a_bound_that_is_missed_is_exit_code_1_and_named(run):
 
 def test_records_are_looked_at_once(run):
     assert run(*CERTIFY).code == 0
-    check_refusal(run, CERTIFY, "1000 of 1000 records were used before", "(certificate 2)", "--allow-equal")
+    check_refusal(run, CERTIFY, "were used before (1000 for certificate 2)", "--allow-equal")
 
 
 def test_the_training_table_is_refused(run):
-    check_refusal(run, ("certify", "model", "train.csv", "--epsilon", 1), "were used before (training)")
+    check_refusal(
+        run, ("certify", "model", "train.csv", "--epsilon", 1), "of 1000 records", "for training", "for certificate 1"
+    )
 
 
 def test_a_table_with_some_of_the_training_records_is_refused(run):
     mixed = pd.concat([people().sample(300, random_state=0), people(700, seed=1)])
     mixed.to_csv("fresh.csv", index=False)
-    check_refusal(run, CERTIFY, "of 1000 records were used before")
+    check_refusal(run, CERTIFY, "of 1000 records some equal records that were used before")
 
 
-def test_fresh_people_with_coarse_values_are_accepted(run):
+def test_a_table_with_one_record_that_was_used_is_refused(run):
+    """Of eight training records, some of which are test records, at least one was trained on or counted."""
+    pd.concat([people()[:8], people(992, seed=1)]).to_csv("fresh.csv", index=False)
+    check_refusal(run, CERTIFY, "were used before")
+
+
+def test_fresh_people_with_coarse_values_are_accepted_only_if_they_are_declared_other_people(run):
     fresh = coarse(seed=1)
     columns = ["age", "sex", "approved"]
     assert fresh.merge(coarse()[columns].drop_duplicates(), on=columns).shape[0] > 900
     fresh.to_csv("fresh.csv", index=False)
-    result = run("certify", "coarse_model", *CERTIFY[2:])
-    assert result.code == 0
-    # For the data holder alone: how often values are equal is not among the noisy counts.
-    assert result.err == "warning: too many people have equal values to tell whether these records were used before.\n"
-    assert "too many" not in (Path("coarse_model") / "certificate.json").read_text()
+    check_refusal(run, ("certify", "coarse_model", *CERTIFY[2:]), "for training", "--allow-equal")
+    result = run("certify", "coarse_model", *CERTIFY[2:], "--allow-equal")
+    assert (result.code, result.err) == (0, "")
+    made = json.loads((Path("coarse_model") / "certificate.json").read_text())
+    assert made["about"]["records"]["assumed"] == [
+        "unused_as_far_as_equal_values_tell",
+        "equal_records_are_other_people",
+    ]
+    assert "records that equal used ones are different people" in made["statement"]
 
 
 def test_equal_records_may_be_declared_other_people(run):
@@ -291,3 +306,24 @@ def test_verify_says_what_it_checked(run):
     assert (text.code, text.err) == (1, "")
     assert "FAILED" in text.out
     assert text.out.endswith("NOT verified.\n")
+
+
+def test_a_second_certificate_of_the_same_counts_has_other_noise(run):
+    """Even where a seed is used again: the difference of two releases with the same noise would be exact."""
+    found = []
+    for _ in range(2):
+        assert run(*CERTIFY, "--allow-equal").code == 0
+        found.append(certificate()["counts"])
+    assert found[0] != found[1]
+
+
+def test_records_are_noted_before_their_certificate_is_written(run, monkeypatch):
+    """An interruption in between wastes a look, and never gives a free one."""
+
+    def interrupted(self, folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FairDPClassifier, "save", interrupted)
+        assert run(*CERTIFY).code != 0
+    assert "certificate 2" in read_used_records(used_records_path(Path("model"))).uses

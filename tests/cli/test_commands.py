@@ -82,7 +82,15 @@ def test_every_command_has_help_with_an_example_and_json(run, path):
 
 def test_only_commands_that_draw_have_a_seed():
     seeded = [path for path in COMMANDS if any("--seed" in option.opts for option in found(path).params)]
-    assert {" ".join(path) for path in seeded} == {"fit", "tune", "certify", "evaluate", "compare", "reproduce"}
+    assert {" ".join(path) for path in seeded} == {
+        "fit",
+        "tune",
+        "certify",
+        "evaluate",
+        "audit",
+        "compare",
+        "reproduce",
+    }
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -107,7 +115,7 @@ def test_fit_prints_every_key_of_the_contract(answer):
     assert report["certificate"].keys() >= CERTIFICATE_KEYS
     assert report["certificate"]["certified"] is True
     assert report["seconds"].keys() >= {"train", "certify", "total"}
-    assert (report["method"], report["dataset"]) == ("fairdp_parity", "synthetic")
+    assert (report["method"], report["dataset"]) == ("fairdp_frontier", "synthetic")
     assert (report["n_train"] + report["n_certify"], report["n_test"]) == (20_000, 10_000)
     # A coin of 0.2 for each record: six standard deviations are 340.
     assert abs(report["n_certify"] - 4_000) < 340
@@ -224,13 +232,15 @@ def test_a_seed_repeats_a_run_and_no_seed_does_not(answer):
 
 
 def test_options_reach_the_run(answer):
-    chosen = ("--clip-norm", 0.5, "--n-members", 3, "--noise-allocation", "average", "--group-sizes", "private")
+    chosen = ("--clip-norm", 0.5, "--n-members", 3, "--noise-allocation", "average", "--delta", 1e-6)
     report = answer("fit", "--dataset", "synthetic", *UNCERTIFIED, *chosen, "--model", "logistic", "--method", "fairdp")
     privacy = report["privacy"]
     assert privacy["clip_norm"] == 0.5
     assert privacy["noise_allocation"] == "average"
-    assert privacy["group_sizes"] == "private"
-    assert privacy["counts_epsilon"] == pytest.approx(0.1)
+    assert privacy["delta"] == 1e-6
+    # The sizes of a named data set are published.
+    assert privacy["group_sizes"] == "public"
+    assert privacy["public_assumptions"] == ["published_data_set"]
     assert privacy["noise_seeded"]
 
 

@@ -16,6 +16,7 @@ from fairdp.experiments.sweeps import training
 from fairdp.experiments.sweeps.comparison import PrivacyCost, control_rows
 from fairdp.experiments.sweeps.fits import Fit, Trained
 from fairdp.experiments.sweeps.populations import Population
+from fairdp.experiments.sweeps.store import key_of, random_state_of
 
 QUICK = ("--grid", "n_steps=20", "--grid", "sample_rate=.1", "--workers", 1)
 SMALL = ("compare", "--dataset", "synthetic", "--seeds", 2, *QUICK)
@@ -52,8 +53,9 @@ def test_files_rows_and_provenance(compare, tmp_path):
     assert row["standard_error"]["accuracy"] == pytest.approx(own.std() / 2**0.5)
     assert [(row["at"], row["epsilon"]) for row in report["controls"]] == [("fairdp", 0.5), ("fairdp", 2.0)]
     origin = json.loads((tmp_path / "out" / "provenance.json").read_text())
-    assert origin.keys() >= {"command", "versions", "hardware", "code_sha256", "records_sha256"}
-    assert origin["records_sha256"].keys() == {"synthetic"}
+    assert origin.keys() >= {"command", "versions", "hardware", "code_sha256", "records"}
+    assert origin["records"].keys() == {"synthetic"}
+    assert origin["records"]["synthetic"].startswith("SHA-256 ")
 
 
 def test_the_privacy_of_a_sweep_is_the_sum_over_its_runs(compare):
@@ -157,19 +159,74 @@ def test_a_collapsed_model_carries_a_warning(compare):
     assert any("fairdp at ε = 1" in text for text in report["warnings"])
 
 
-def test_a_users_own_table(run, tmp_path):
+@pytest.fixture
+def own_table(run, tmp_path):
+    """A comparison on a user's own table, into the folder that is named."""
     rng = np.random.default_rng(0)
     age, sex = rng.integers(18, 90, 600), rng.choice(["f", "m"], 600)
     loans = pd.DataFrame({"age": age, "sex": sex, "approved": np.where(age + rng.normal(0, 9, 600) > 54, "yes", "no")})
     loans.to_csv(tmp_path / "loans.csv", index=False)
     columns = ("--label", "approved", "--sensitive", "sex")
-    result = run("compare", tmp_path / "loans.csv", *columns, "--methods", "dpsgd", *QUICK, "--out", tmp_path / "out")
-    assert result.code == 0, result.err
+
+    def call(out, *arguments):
+        result = run(
+            "compare", tmp_path / "loans.csv", *columns, "--methods", "dpsgd", *QUICK, *arguments, "--out", out
+        )
+        assert result.code == 0, result.err
+        return result
+
+    return call
+
+
+def test_a_users_own_table(own_table, tmp_path):
+    result = own_table(tmp_path / "out")
     assert "loans.csv: mean ± standard error over 3 seeds" in result.out
     # What was read from private rows is said, as it is by fit, and written down.
     assert "were read from the table and count as public" in result.err
     assert "were read from the table" in (tmp_path / "out" / "summary.json").read_text()
     assert "dpsgd" in result.out
+
+
+def files_in(folder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_nothing_in_the_folder_identifies_a_users_records_without_the_key(own_table, tmp_path, monkeypatch):
+    """The same rows and command in two folders: whoever guesses the rows finds their hash in neither."""
+    named, keys = [], []
+    for name in ("one", "two"):
+        own_table(tmp_path / name, "--seeds", 1)
+        key = tmp_path / f"{name}.key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        keys.append(key.read_text())
+        (run,) = (tmp_path / name / "runs").iterdir()
+        origin = json.loads((tmp_path / name / "provenance.json").read_text())["records"]["loans.csv"]
+        assert origin == f"commitment {json.loads(run.read_text())['records']}"
+        named.append((run.name, origin))
+        secret = bytes.fromhex(keys[-1])
+        for content in files_in(tmp_path / name).values():
+            assert keys[-1].encode() not in content
+            assert secret not in content
+            assert repr(secret).encode() not in content
+    assert len(set(keys)) == 2
+    assert all(first != second for first, second in zip(*named, strict=True))
+    # The same command again finds its key, and with it what is done.
+    monkeypatch.setattr(training, "figures_of", lambda *_, **__: pytest.fail("trained again"))
+    own_table(tmp_path / "one", "--seeds", 1)
+    (tmp_path / "one.key").write_text("abc")
+    with pytest.raises(AssertionError, match="holds no key of a comparison"):
+        own_table(tmp_path / "one", "--seeds", 1)
+
+
+def test_the_noise_on_a_users_own_table_does_not_follow_from_the_folder():
+    one, other = (
+        Fit(population=Population(dataset="synthetic", key=bytes([i] * 32)), method="dpsgd", seed=0) for i in (1, 2)
+    )
+    assert random_state_of(one) != random_state_of(other)
+    assert f"{random_state_of(one):x}"[:16] not in key_of(one)
+    assert random_state_of(one) == random_state_of(one)
+    public = Fit(population=Population(dataset="synthetic"), method="dpsgd", seed=0, is_experiment=False)
+    assert f"{random_state_of(public):016x}" == key_of(public)[:16]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fairdp.commands.fit import FitReport
 from fairdp.commands.plan import ExpectedWidths, PaperBounds, PlanReport, UtilityCeiling
 from fairdp.commands.saved_models import EvaluationReport
 from fairdp.config.certificate import NoCertificate
+from fairdp.frontier.verdict import Verdict
 from fairdp.run.plan import plan_run
 
 PLAN = plan_run(
@@ -25,6 +26,7 @@ PLAN = plan_run(
     sizes={"f": 1000.0, "m": 20000.0},
     groups=("f", "m"),
     certify_fraction=0.0,
+    group_sizes="public",
 )
 PRIVACY = replace(
     PLAN.privacy, epsilon=0.98765, epsilon_by_group={"f": 0.98765, "m": 0.5}, noise_allocation="average", noise_std=0.01
@@ -58,6 +60,10 @@ def fit_report(**changes):
         seconds={"train": 1.0, "certify": 0.0, "total": 2.0},
         out="model",
         statement="The model is private.",
+        verdict=Verdict(verdict="undecided", quality=None, target=None, lines=("undecided: see `epsilon`.",)),
+        frontier=None,
+        chosen=None,
+        positive="yes",
     )
     return replace(report, **changes)
 

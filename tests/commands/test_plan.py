@@ -57,9 +57,10 @@ def test_a_plan_agrees_with_the_run_it_plans(fraction):
     rng = np.random.default_rng(0)
     X, y, a = rng.random((600, 2)), rng.integers(2, size=600), np.repeat(["f", "m"], [200, 400])
     settings = {"method": "fairdp", "n_steps": 12, "sample_rate": 0.2}
-    model = FairDPClassifier(**settings, certify_fraction=fraction).fit(X, y, sensitive_features=a)
+    sizes = {"f": 200, "m": 400}
+    model = FairDPClassifier(**settings, group_sizes=sizes, certify_fraction=fraction).fit(X, y, sensitive_features=a)
     certificate = CertificatePlan(fraction=fraction)
-    planned = plan_of(group_sizes=(200, 400), certificate=certificate, **settings)["privacy"]
+    planned = plan_of(group_sizes=sizes, certificate=certificate, **settings)["privacy"]
     for name in ("epsilon", "epsilon_rdp", "noise_multiplier", "noise_std", "sample_rate", "n_steps", "clip_norm"):
         assert planned[name] == getattr(model.privacy_, name), name
     assert planned["certify_fraction"] == model.privacy_.certify_fraction
@@ -75,6 +76,16 @@ def test_nothing_is_held_out_where_nothing_can_be_certified(changes):
     report = plan_of(**{"group_sizes": (200, 400), "sample_rate": 0.2, "n_steps": 12, **changes})
     assert report["certificate"] is None
     assert report["expected_batch_sizes"] == pytest.approx([0.2 * size for size in report["group_sizes"]])
+
+
+def test_sizes_without_names_are_a_guess_of_what_will_be_counted():
+    guessed, declared = (
+        plan_of(group_sizes=sizes, n_steps=50)["privacy"] for sizes in ((900, 999), {"a": 900, "b": 999})
+    )
+    assert (guessed["group_sizes"], declared["group_sizes"]) == ("noisy", "declared")
+    assert guessed["counts_std"] == pytest.approx(37.3, abs=0.01)
+    assert guessed["noise_multiplier"] > declared["noise_multiplier"]
+    assert list(declared["planned_sizes"]) == ["a", "b"]
 
 
 def test_less_budget_needs_more_noise():

@@ -13,12 +13,14 @@ from fairdp.config.reference import BY_METHOD, default_by_method, default_text, 
 from fairdp.run.settings import RunSettings
 
 TABLE, IMAGES = (5,), (3, 16, 16)
+# Large enough for the usual numbers, and not so large that steps sample.
+SIZES = (4e4, 4e4)
 
 
 def numbers_of_a_run(method: str, shape: tuple[int, ...]) -> dict[str, object]:
     """What a run with nothing but the method chosen is trained with, on groups that are not small."""
     settings = RunSettings.of(method=method)
-    config, model = settings.train_config(shape, (1e6, 1e6)), settings.model_config(shape, None)
+    config, model = settings.train_config(shape, SIZES), settings.model_config(shape, None, 2)
     names = {name: "learning_rates" if name == "learning_rate" else name for name in BY_METHOD}
     return {name: getattr(model if name == "activation" else config, own) for name, own in names.items()}
 
@@ -70,9 +72,13 @@ def test_defaults_in_words_are_those_of_a_run(method, name):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_model_in_words_is_that_of_a_run(method):
-    kind = RunSettings.of(method=method).model_config(TABLE, None).kind
-    assert (f"`{method}`" in default_text("model")) == (kind == "logistic")
+    images, tables = default_text("model").split("; tables: ")
+    kind = RunSettings.of(method=method).model_config(TABLE, None, 2).kind
+    assert (f"`{method}`" in tables) == (kind == "logistic")
     assert kind in ("logistic", "mlp")
+    kind = RunSettings.of(method=method).model_config(IMAGES, None, 2).kind if "fairfm" not in method else "cnn"
+    assert (f"`{method}`" in images) == (kind == "oriented_gradients")
+    assert kind in ("oriented_gradients", "cnn")
 
 
 def test_the_words_follow_the_table_of_defaults(monkeypatch):
@@ -85,9 +91,9 @@ def test_the_words_follow_the_table_of_defaults(monkeypatch):
 
 
 def test_what_is_not_chosen_is_as_the_words_say():
-    config = RunSettings.of().train_config(TABLE, (1e6, 1e6))
+    config = RunSettings.of().train_config(TABLE, SIZES)
     assert default_text("max_gap").startswith(f"{config.max_gap:g};")
-    assert RunSettings.of(min_ratio=0.8).train_config(TABLE, (1e6, 1e6)).max_gap == 1
+    assert RunSettings.of(min_ratio=0.8).train_config(TABLE, SIZES).max_gap == 1
     assert len(RunSettings.of().certification.registration.metrics) == 3
 
 

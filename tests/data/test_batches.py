@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairdp.data import tables
+from fairdp.data.distinct import spellings_of
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema
-from fairdp.data.tables import CSV_FORM, encode_file, encode_table, encoded_batches, read_table, table_batches
+from fairdp.data.tables import encode_file, encode_table, encoded_batches, read_table, table_batches
 
 CSV = "age,sex,y\n30,Male,no\n40,Female,yes\n50,Male,yes\n60,Male,no\n70,Female,no\n"
 SCHEMA = TableSchema(
@@ -87,9 +88,9 @@ def outcome(encode):
 
 def encoders(values: pd.Series):
     """Every kind of column that can encode such values at all."""
-    texts = dict.fromkeys(str(int(v)) if isinstance(v, float) and v.is_integer() else str(v).strip() for v in values)
+    texts = dict.fromkeys(spellings_of(values))
     return (
-        Categorical(name="x", categories=(*(text for text in texts if text != "?"), "?")),
+        Categorical(name="x", categories=(*(text for text in texts if text not in ("", "NA", "?")), "?")),
         Numeric(name="x", low=-10, high=10, missing="indicator"),
         Binned(name="x", edges=(1, 2)),
         OtherThan(name="x", value="1"),
@@ -103,7 +104,7 @@ def schema_with(column) -> TableSchema:
 
 def pairs_of_outcomes(whole: pd.DataFrame, batches: list[pd.DataFrame]):
     """What the whole and what its batches are encoded to, for every kind of column."""
-    for column in encoders(whole["x"].dropna()):
+    for column in encoders(whole["x"]):
         schema = schema_with(column)
         yield (
             outcome(lambda schema=schema: schema.encode(whole)),
@@ -121,7 +122,7 @@ def test_values_are_encoded_as_in_the_whole_table(write, halves, rows):
 
 def test_that_check_notices_types_guessed_batch_by_batch(write):
     path = write(csv_of(HALVES["numbers, then words"]))
-    guessed = list(pd.read_csv(path, **CSV_FORM, chunksize=3))
+    guessed = list(pd.read_csv(path, chunksize=3))
     assert any(whole != parts for whole, parts in pairs_of_outcomes(read_table(path), guessed))
 
 

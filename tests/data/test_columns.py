@@ -4,7 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan, days_of, numbers_of
+from fairdp.data.cells import days_of
+from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan
+from fairdp.data.distinct import numbers_of
+from fairdp.data.schema import TableSchema
 
 
 def test_numeric_is_clipped_and_scaled_to_the_declared_bounds():
@@ -52,6 +55,44 @@ def test_categorical_is_one_hot_whatever_type_the_reader_chose():
     for values in ([1, 2, 1], [1.0, 2.0, 1.0], ["1", "2", "1"], [1, "2", 1.0]):
         assert column.encode(pd.Series(values)).tolist() == [[1, 0], [0, 1], [1, 0]]
     assert column.feature_names == ("code=1", "code=2")
+
+
+def places(cells: list, *categories: str, other: str = "") -> list[int]:
+    column = Categorical(name="code", categories=categories, other=other)
+    return column.encode(pd.Series(cells, dtype=object)).argmax(axis=1).tolist()
+
+
+def test_a_code_with_zeros_is_itself_and_only_otherwise_a_number():
+    assert places(["01", "1", "1.0", 1, "001"], "1", "01") == [1, 0, 0, 0, 0]
+    assert places(["01", "1.0", 1, True], "1", "True") == [0, 0, 0, 1]
+    # The number 1 may be many codes.
+    assert places(["01", "1", 1, "0A"], "01", "rest", other="rest") == [0, 1, 1, 1]
+
+
+def test_declared_values_may_be_written_in_other_ways_too():
+    assert places([1, "1", "1.0", "01"], "1.0", "2") == [0, 0, 0, 0]
+    assert places([True, "TRUE", "true", False], "true", "false") == [0, 0, 0, 1]
+    assert places(["1", "1.0"], "1.0", "1") == [1, 0]
+    assert places([pd.Timestamp("2020-01-05"), "2020/1/5", "2020-01-05"], "2020-01-05 00:00:00", "x") == [0, 0, 0]
+
+
+def test_a_word_for_missing_values_is_a_value_where_it_is_declared():
+    assert places(["NA", "DE", "", None, "N/A"], "DE", "NA", "?") == [1, 0, 2, 2, 2]
+    assert OtherThan(name="x", value="None").encode(pd.Series(["None", "some"])).ravel().tolist() == [0, 1]
+    schema = TableSchema(
+        columns=(OtherThan(name="x", value="1"),),
+        label="y",
+        positive="1",
+        negative="NA",
+        sensitive=("s",),
+        groups=(("None", "?"),),
+    )
+    frame = pd.DataFrame({"x": ["1"] * 2, "y": ["1", "NA"], "s": ["?", "None"]})
+    assert schema.encode_labels(frame).tolist() == [1, 0]
+    assert schema.encode_groups(frame)[0].tolist() == [1, 0]
+    # A protected column must be filled, even where "?" is one of its groups.
+    with pytest.raises(ValueError, match=r"^column 's' has 1 missing values, the first in row 1; fill or drop them"):
+        schema.encode_groups(frame.assign(s=["", "?"]))
 
 
 def test_missing_category_is_the_question_mark_if_declared():
@@ -108,3 +149,8 @@ def test_impossible_columns_are_refused(build, message):
 def test_no_rows_give_no_features():
     for column in (Numeric(name="x", low=0, high=1), Categorical(name="x", categories=("a", "b"))):
         assert column.encode(pd.Series([], dtype=float)).shape == (0, len(column.feature_names))
+
+
+def test_other_values_count_as_the_declared_one_whatever_stands_above_them():
+    for cells in (["x"], ["a", "x"], ["b", "x"], ["b", "a", "x"], ["y", "x"]):
+        assert places(cells, "a", "b", "rest", other="rest")[-1] == 2

@@ -65,6 +65,62 @@ def test_inference_orders_codes_as_numbers_and_joins_what_differs_in_blanks():
     assert schema.encode_groups(frame)[0][:3].tolist() == [1, 0, 1]
 
 
+def texts_in(**columns) -> pd.DataFrame:
+    """As a CSV file is read: nothing but text."""
+    return many_rows().astype(str).assign(**columns)
+
+
+def column_of(frame: pd.DataFrame, name: str):
+    schema, _ = infer_schema(frame, "y", ["sex"])
+    return next((column for column in schema.columns if column.name == name), None)
+
+
+@pytest.mark.parametrize(
+    ("cells", "categories"),
+    [
+        (["01", "02", "10", "02"], ("01", "02", "10")),
+        (["01", "1", "2", "1.0"], ("01", "1", "2")),
+        (["10", "9", "9.0", "1e1"], ("9", "10", "1e1")),
+        (["true", "False", "TRUE", ""], ("False", "True", "?")),
+        (["1.0", "1", "V1", "0A"], ("0A", "1", "1.0", "V1")),
+        (["2020-01-05", "2020/01/06", "NA", ""], ("2020-01-05", "2020-01-06", "?")),
+    ],
+)
+def test_inference_looks_at_each_text(cells, categories):
+    frame = texts_in(x=cells * 10)
+    assert column_of(frame, "x").categories == categories
+    schema, _ = infer_schema(frame, "y", ["sex"])
+    assert (schema.encode(frame).sum(axis=1) >= 1).all()
+
+
+def test_inference_of_texts_is_that_of_values():
+    for frame in (many_rows(), texts_in()):
+        assert [column.name for column in infer_schema(frame, "y", ["sex"])[0].columns] == [
+            "amount",
+            "code",
+            "flag",
+            "word",
+            "day",
+        ]
+    typed, read = (infer_schema(frame, "y", ["sex"])[0] for frame in (many_rows(), texts_in()))
+    assert typed == read
+    np.testing.assert_array_equal(typed.encode(many_rows()), read.encode(texts_in()))
+
+
+def test_many_codes_with_leading_zeros_are_words_and_many_numbers_a_quantity():
+    many = [f"{i % 20:03d}" for i in range(40)]
+    assert column_of(texts_in(x=many), "x").categories[:2] == ("000", "001")
+    assert column_of(texts_in(x=[str(i % 20) for i in range(40)]), "x") == Numeric(name="x", low=0, high=19)
+    assert column_of(texts_in(x=[f"{i:05d}" for i in range(40)]), "x") is None
+    assert column_of(texts_in(x=[str(i) for i in range(5, 45)]), "x") is None
+    assert isinstance(column_of(texts_in(x=["A1", *map(str, range(20))] + ["1"] * 19), "x"), Categorical)
+
+
+def test_the_positive_label_may_be_written_in_another_way():
+    schema, _ = infer_schema(texts_in(y=["01", "2"] * 20), "y", ["sex"], positive="2.0")
+    assert (schema.positive, schema.negative) == ("2", "01")
+
+
 @pytest.mark.parametrize(
     ("values", "positive", "guessed"),
     [

@@ -13,6 +13,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.commands import records
 from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source
+from fairdp.commands.split_keys import new_split_key
 from fairdp.data import splits, tables
 from fairdp.data.schema import read_schema
 from fairdp.data.splits import split_by_own_coin
@@ -48,7 +49,8 @@ def fitted_from_memory(source: Source) -> FairDPClassifier:
     """The whole frame, the whole matrix, and parts that are copies."""
     schema = read_schema(source.schema)
     whole = tables.encode_table(tables.read_table(source.table), schema)
-    train, _ = split_by_own_coin(whole, seed=0, share=source.test_fraction)
+    key = int.from_bytes(new_split_key(SETTINGS["random_state"]), "little")
+    train, _ = split_by_own_coin(whole, seed=key, share=source.test_fraction)
     return FairDPClassifier(**SETTINGS).fit_grouped(train, feature_schema=schema.to_dict())
 
 

@@ -152,6 +152,9 @@ def test_a_file_written_by_hand(tmp_path):
         ("groups: [1, 2]", "groups: [1, 1]", r"column 'sex' needs distinct categories"),
         ("name: sex", "name: job", r"column 'job' is named twice"),
         ("positive: 1", "positive: 0", r"positive and negative must differ"),
+        ("label: y", 'label: y\ndeclared: "false"', r"declared must be true or false, without quotes, got 'false'\.$"),
+        ("label: y", "label: y\ndeclared: 0", r"declared must be true or false, without quotes, got 0\.$"),
+        ("label: y", "label: y\ndeclared:", r"declared must be true or false, without quotes, got None\.$"),
         ("label: y", "label: {", r"is neither YAML nor JSON: line \d+ cannot be read"),
         (WRITTEN_BY_HAND, "just words", r"schema must be a mapping of names to values, got str"),
     ],
@@ -163,6 +166,12 @@ def test_malformed_files_are_refused_in_one_line(tmp_path, old, new, message):
         read_schema(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("written", "declared"), [("true", True), ("false", False)])
+def test_only_truth_values_say_whether_a_schema_is_declared(tmp_path, written, declared):
+    (tmp_path / "schema.yaml").write_text(f"{WRITTEN_BY_HAND}declared: {written}\n")
+    assert read_schema(tmp_path / "schema.yaml").declared is declared
 
 
 def test_missing_schema_file(tmp_path):

@@ -67,3 +67,11 @@ def test_intersections_cannot_be_confused_by_their_separator():
     """('a & b', 'c') and ('a', 'b & c') are different people and must stay different groups."""
     codes, _ = groups_of([["a & b", "c"], ["a", "b & c"]], 2)
     assert codes[0] != codes[1]
+
+
+def test_the_name_of_a_group_does_not_depend_on_the_other_rows():
+    """Beside 2.5 or a missing value pandas would turn 1 into 1.0, and the group of everybody else with it."""
+    assert groups_of([1, 2], 2)[1] == ("1", "2")
+    assert groups_of([1, 2, 2.5], 3)[1] == ("1", "2", "2.5")
+    assert groups_of(np.array([1.0, 2.0]), 2)[1] == ("1", "2")
+    assert groups_of(pd.DataFrame({"a": ["01", "1"], "b": [True, 3]}), 2)[1] == ("01 & True", "1 & 3")

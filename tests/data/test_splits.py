@@ -12,7 +12,7 @@ from scipy import stats
 
 from fairdp.data import splits
 from fairdp.data.grouped import GroupedData
-from fairdp.data.splits import split_by_own_coin, split_rows
+from fairdp.data.splits import _chosen_by_own_coin, split_by_own_coin, split_rows
 from statistical import FALSE_ALARM, assert_plausible
 
 
@@ -205,3 +205,15 @@ def test_records_with_other_weights_are_not_equal():
     for row in (0, 30, 63):
         kept = own_coins(without(data, row))[1].weights
         assert set(kept) == set(test.weights) - {data.weights[row]}
+
+
+@pytest.mark.parametrize("differs", ["y", "groups"])
+def test_removing_a_record_leaves_its_twin_of_another_label_or_group_on_its_side(differs):
+    """Only records that are equal in everything are numbered: with one of them gone, the others count anew."""
+    X, codes = np.repeat(np.arange(40, dtype=np.float32), 2)[:, None], np.arange(80) % 2
+    parts = {"y": 0 * codes, "groups": 0 * codes, differs: codes}
+    both = GroupedData(X, parts["y"], parts["groups"], ("a", "b"))
+    second = both.take(np.arange(1, 80, 2))
+    sides = [_chosen_by_own_coin(data, seed=0, share=0.5) for data in (both, second)]
+    assert np.array_equal(sides[0][1::2], sides[1])
+    assert 0 < sides[1].sum() < 40

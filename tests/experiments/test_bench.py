@@ -79,7 +79,7 @@ def test_the_result_says_what_was_run_and_is_json(result):
 def test_other_contestants_see_our_batches(monkeypatch, other_step):
     drawn = []
     draw = PoissonSampler.draw
-    monkeypatch.setattr(PoissonSampler, "draw", lambda self, rng: drawn.append(draw(self, rng)) or drawn[-1])
+    monkeypatch.setattr(PoissonSampler, "draw", lambda self, keys: drawn.append(draw(self, keys)) or drawn[-1])
     data = TABLE.data()
     ours, other = fairdp_step(TABLE, data), other_step(TABLE, data)
     for step in [ours] * 4 + [other] * 4:

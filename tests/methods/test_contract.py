@@ -16,7 +16,9 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import mlp
 from fairdp.networks.models import ScoreModel
-from fairdp.training.companion import Companion
+from fairdp.randomness import Generators
+from fairdp.training.clipping import MARGIN
+from fairdp.training.companion import Companion, Seen
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 from statistical import assert_normal
@@ -61,10 +63,9 @@ def trainer_of(
     recipe = recipe_of(config, tuple(float(size) for size in data.group_sizes))
     torch.manual_seed(0)
     state = TrainingState(
-        ScoreModel(EXTRACTORS[extractor](), (4,)),
+        ScoreModel(EXTRACTORS[extractor](), (4,), n_cells=recipe.n_cells),
         FlatOptimizer("sgd"),
-        np.random.default_rng(1),
-        np.random.default_rng(2),
+        Generators.of(1).steps,
     )
     return Trainer(state, data, make_plan(recipe, budget, n_steps=config.n_steps), config)
 
@@ -265,3 +266,46 @@ def test_noise_follows_the_largest_clip_norm_over_all_groups():
     assert clipped_sum(trainer, only_first).sensitivities.max() == pytest.approx(
         4.0 * trainer.plan.recipe.sensitivities[1]
     )
+
+
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi", "fairdp_parity"])
+def test_what_a_method_is_shown_of_records_leaves_no_trace_in_its_memory(name):
+    """Memory holds released numbers: a method learns from noisy sums, not from the records that it is shown."""
+    trainer = trainer_of(METHODS[name].recipe)
+    trainer.step()
+    memory = {key: value.clone() for key, value in trainer.state.memory.items()}
+    data = grouped()
+    groups, labels = torch.from_numpy(data.groups), torch.from_numpy(data.y).float()
+    seen = Seen(torch.from_numpy(data.X[:, 0]), labels, groups, norms=torch.from_numpy(data.X[:, 1]).abs())
+    trainer.companion.contributions(seen, trainer.state.memory)
+    trainer.companion.score_gradient(seen, trainer.state.memory)
+    trainer.companion.clip_factors(trainer.state.memory)
+    assert memory.keys() == trainer.state.memory.keys()
+    assert all(torch.equal(memory[key], value) for key, value in trainer.state.memory.items())
+
+
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "fairdp_parity"])
+def test_a_sum_states_how_far_a_record_moves_it(name):
+    trainer = trainer_of(METHODS[name].recipe)
+    assert statistics_sum(trainer, torch.arange(5)).sensitivities.tolist() == [1.0] * 3
+
+
+def test_every_group_is_clipped_at_its_own_factor():
+    """A clip norm so small that everybody is clipped: what is left of a record is the bound of its group."""
+    trainer = trainer_of(METHODS["dpsgd_f"].recipe, replace(CONFIG, clip_norm=1e-3))
+    factors = torch.tensor([1.0, 4.0, 2.0])
+    trainer.state.memory["factors"] = factors
+    for record in range(6):
+        group = int(trainer.records.groups[record])
+        bound = 1e-3 * float(factors[group]) * trainer.plan.recipe.record_weights[group]
+        moved = clipped_sum(trainer, torch.tensor([record])).total.norm()
+        assert float(moved) == pytest.approx(MARGIN * bound, rel=1e-4)
+
+
+def test_every_record_has_the_weight_of_its_group():
+    trainer = trainer_of(METHODS["fairdp"].recipe, replace(CONFIG, clip_norm=1e-3))
+    assert len(set(trainer.plan.recipe.sensitivities.tolist())) == 3
+    for record in range(6):
+        bound = trainer.plan.recipe.sensitivities[int(trainer.records.groups[record])]
+        moved = clipped_sum(trainer, torch.tensor([record])).total.norm()
+        assert float(moved) == pytest.approx(MARGIN * bound, rel=1e-4)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from fairdp import FairDPClassifier, load_dataset
+from fairdp.accounting.words import MOST_CLIP_ROOM
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
@@ -156,3 +157,10 @@ class TestInputs:
         assert model.model_config_.numeric == (100, 101, 102, 103, 104)
         # 100 categories, five numbers as seven functions each, and the bias.
         assert len(model.score_model_.params) == 100 + 5 * 7 + 1
+
+
+def test_the_clip_norm_grows_no_further_than_is_said():
+    control = control_of("equal_opportunity")
+    memory = control.start()
+    memory["pulls"] = torch.full((4,), 1e6, dtype=torch.float64)
+    assert float(control.clip_factors(memory)) == MOST_CLIP_ROOM

@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 
 from fairdp.methods.functional import (
+    COEFFICIENT_STEP,
     FEATURE_STEP,
     PartScales,
     bounded_inputs,
@@ -203,3 +204,10 @@ def test_an_epsilon_that_is_not_positive_is_refused(epsilon):
 def test_a_number_of_active_inputs_that_is_no_positive_integer_is_refused(n_active):
     with pytest.raises(ValueError, match="n_active must be a whole number"):
         features_of(np.zeros((2, 3)), n_active=n_active)
+
+
+def test_values_between_points_of_the_lattice_are_not_released():
+    """Noise on the lattice would show how far a value is from it, exactly."""
+    between = COEFFICIENT_STEP * (np.arange(9) + np.linspace(0.05, 0.45, 9))
+    noisy = release(between, scales=PartScales(1.0, 1.0), rand_below=source())
+    assert np.array_equal(noisy / COEFFICIENT_STEP, np.rint(noisy / COEFFICIENT_STEP))

@@ -1,9 +1,16 @@
 """The functional mechanism: the minimiser of its noisy polynomial, and the head that is its mean over the groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.plan import make_plan
+from fairdp.config.model import ModelConfig
+from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
+from fairdp.methods import METHODS
 from fairdp.methods.functional import (
     PartScales,
     bounded_inputs,
@@ -12,8 +19,14 @@ from fairdp.methods.functional import (
     features_of,
     head_of,
     minimiser,
+    noise_scales,
     release,
+    solve,
 )
+from fairdp.networks.extractors import logistic
+from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
+from fairdp.releases import watching
 from functional_cases import matrix_of, records, source
 
 SILENT = PartScales(0.0, 0.0)
@@ -92,3 +105,19 @@ def test_a_group_without_records_gives_a_finite_head():
     for epsilon in (1.0, np.inf):
         weights, bias = fair_functional_head(data, epsilon=epsilon, rand_below=source())
         assert np.isfinite([*weights, bias]).all()
+
+
+def test_a_run_takes_the_epsilon_that_is_accounted():
+    """Whatever the budget says: with twice the accounted multiplier the noise has twice its scale."""
+    data = GroupedData(np.random.default_rng(0).random((40, 2)), np.arange(40) % 2, np.arange(40) // 20, ("a", "b"))
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-5)
+    config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=1.0, learning_rates=(0.1,))
+    plan = make_plan(METHODS["fairfm"].recipe(config, (20.0, 20.0)), budget, n_steps=1)
+    noisier = replace(plan, mechanisms=tuple(replace(m, noise_multiplier=2.0) for m in plan.mechanisms))
+    model = ScoreModel(logistic(ModelConfig(kind="logistic", n_active=2), (2,)), (2,))
+    for own, epsilon in ((plan, 1.0), (noisier, 0.5)):
+        seen = []
+        with watching(lambda released, seen=seen: seen.append(released.scale) or released.noisy):
+            solve(model, data, own, Generators.of(0))
+        expected = noise_scales(2, epsilon=epsilon, n_active=2)
+        assert [(scale[0], scale[-1]) for scale in seen] == [pytest.approx(tuple(expected))] * 2

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from opacus.accountants import PRVAccountant, RDPAccountant
 
+from fairdp.accounting.calibration import noise_multiplier_for, sizes_std
 from fairdp.accounting.mechanisms import LaplaceRelease, PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.config.defaults import METHOD_MODELS, train_config
@@ -20,19 +21,27 @@ DELTA = 1e-5
 UNSPENT, NUMERICAL = 2e-3, 3e-4
 
 
-def plan_of(name: str, dataset: str, epsilon: float):
+def plan_of(name: str, dataset: str, epsilon: float, *, counts_std: float = 0.0):
     sizes = SIZES[dataset]
     chosen = dict.fromkeys(("sample_rate", "n_steps", "clip_norm", "learning_rate"))
-    config = train_config(METHOD_MODELS.get(name, "mlp"), name, min(sizes), **chosen)
+    config = train_config(METHOD_MODELS.get(name, "mlp"), name, sizes, **chosen)
     recipe, histogram = METHODS[name].recipe(config, sizes), METHODS[name].histogram_epsilon(epsilon)
     budget = PrivacyBudget(epsilon=epsilon, delta=DELTA)
-    return make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=histogram), histogram
+    plan = make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=histogram, counts_std=counts_std)
+    return plan, histogram
+
+
+def surveys_sigma(plan) -> float:
+    """Noise multiplier of the releases outside the steps together, by hand; zero for none."""
+    looks = {survey.what: survey.n_looks for survey in plan.recipe.surveys}
+    inverse = sum(looks[what] / std**2 for what, std in plan.survey_stds.items())
+    return inverse**-0.5 if inverse else 0.0
 
 
 @cache
-def opacus_epsilon(sigma: float, rate: float, n_steps: int, accountant) -> float:
+def opacus_epsilon(sigma: float, rate: float, n_steps: int, accountant, surveys: float = 0.0) -> float:
     account = accountant()
-    account.history = [(sigma, rate, n_steps)]
+    account.history = [(sigma, rate, n_steps), *([(surveys, 1.0, 1)] if surveys else [])]
     if accountant is RDPAccountant:
         return account.get_epsilon(DELTA)
     discrete = account._get_dprv(eps_error=1e-3, delta_error=DELTA / 1000)
@@ -60,9 +69,32 @@ def test_another_accountant_stays_within_the_target(name, dataset, epsilon):
             inverse = mechanism.noise_multiplier**-2
         # Methods that add the same noise differ here by rounding only.
         sigma = float(f"{inverse**-0.5:.9g}")
-        spent.append(opacus_epsilon(sigma, mechanism.sample_rate, plan.n_steps, PRVAccountant) + histogram)
+        surveys = surveys_sigma(plan)
+        spent.append(opacus_epsilon(sigma, mechanism.sample_rate, plan.n_steps, PRVAccountant, surveys) + histogram)
     assert max(spent) <= epsilon * (1 + NUMERICAL)
     assert max(spent) >= epsilon * (1 - UNSPENT)
+
+
+def with_sizes(plan, counts_std: float) -> float:
+    """ε of another accountant for the steps of the first group and the sizes, as one continuous Gaussian release."""
+    account, mechanism = PRVAccountant(), plan.mechanisms[0]
+    account.history = [(mechanism.noise_multiplier, mechanism.sample_rate, plan.n_steps), (counts_std, 1.0, 1)]
+    discrete = account._get_dprv(eps_error=1e-3, delta_error=DELTA / 1000)
+    return discrete.compute_epsilon(DELTA, DELTA / 1000, 1e-3)[1]
+
+
+@pytest.mark.parametrize("name", ["dpsgd", "fairdp", "fairdp_parity"])
+@pytest.mark.filterwarnings("ignore")
+def test_another_accountant_stays_within_the_target_with_noisy_sizes(name):
+    counts_std = sizes_std(PrivacyBudget(epsilon=1.0, delta=DELTA))
+    plan, _ = plan_of(name, "adult", 1.0, counts_std=counts_std)
+    assert 1 - UNSPENT <= with_sizes(plan, counts_std) <= 1 + NUMERICAL
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_that_check_notices_sizes_that_are_not_paid_for():
+    free, _ = plan_of("dpsgd", "adult", 1.0)
+    assert with_sizes(free, sizes_std(PrivacyBudget(epsilon=1.0, delta=DELTA))) > 1 + 10 * NUMERICAL
 
 
 @pytest.mark.parametrize("name", ["dpsgd", "dpsgd_f", "raco_dp"])
@@ -71,6 +103,15 @@ def test_the_moments_accountant_of_opacus_is_looser_and_close(name):
         plan, _ = plan_of(name, "adult", 1.0)
         own = [opacus_epsilon(m.noise_multiplier, m.sample_rate, m.n_steps, RDPAccountant) for m in plan.mechanisms]
     assert 1.0 <= max(own) <= 1.2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_that_check_notices_surveys_that_are_not_paid_for():
+    plan, _ = plan_of("fairdp_frontier", "adult", 1.0)
+    paid, free = PrivacyBudget(epsilon=1.0, delta=DELTA), plan.mechanisms[0]
+    whole = noise_multiplier_for(paid, sample_rate=free.sample_rate, n_steps=plan.n_steps)
+    spent = opacus_epsilon(whole, free.sample_rate, plan.n_steps, PRVAccountant, surveys_sigma(plan))
+    assert spent > 1 + 10 * NUMERICAL
 
 
 def test_that_check_notices_statistics_that_are_not_paid_for():

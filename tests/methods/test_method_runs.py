@@ -25,11 +25,11 @@ class TestFunctionalMechanism:
         assert module(torch.from_numpy(X)).numpy() == pytest.approx(bounded_inputs(X, n_active=2), abs=1e-6)
 
     def test_the_budget_is_pure_and_said_to_be(self):
-        model = fitted(method="fairfm", group_sizes="private")
+        model = fitted(method="fairfm")
         spent = model.privacy_
         assert spent.epsilon == pytest.approx(2.0)
-        assert spent.counts_epsilon == pytest.approx(0.1)
-        assert spent.noise_std == pytest.approx(1 / 1.9)
+        assert spent.counts_epsilon == pytest.approx(0.02)
+        assert spent.noise_std == pytest.approx(1 / 1.98)
         assert "pure: it holds with delta zero" in model.privacy_statement()
 
     def test_the_noise_is_that_of_the_budget(self, monkeypatch):
@@ -40,8 +40,8 @@ class TestFunctionalMechanism:
             return solve(data, **given)
 
         monkeypatch.setattr(functional, "fair_functional_head", spied)
-        fitted(method="fairfm", group_sizes="private")
-        assert used == [pytest.approx(1.9)]
+        fitted(method="fairfm")
+        assert used == [pytest.approx(1.98)]
 
     def test_a_seed_that_is_used_again_meets_other_records_with_other_noise(self, monkeypatch):
         drawn, below = [], Generators.below
@@ -102,12 +102,15 @@ class TestCertificates:
         assert model.n_certify_ == 0
 
     def test_records_of_a_label_spend_no_more_than_its_rarer_sampled_ones(self):
-        spent = fitted(method="dp_is_sgd", grouping="attribute_and_label", **CERTIFIED).privacy_
+        by_label = {"method": "dp_is_sgd", "grouping": "attribute_and_label", **CERTIFIED}
+        spent = fitted(**by_label, group_sizes="public").privacy_
         for group, epsilon in spent.certify_epsilons.items():
             assert epsilon == min(spent.epsilon_by_group[f"{group}, label {label}"] for label in (0, 1))
         assert BY_LABEL in spent.public_assumptions
-        hidden = fitted(method="dp_is_sgd", grouping="attribute_and_label", group_sizes="private").privacy_
-        assert BY_LABEL not in hidden.public_assumptions
+        counted = fitted(**by_label).privacy_
+        assert BY_LABEL not in counted.public_assumptions
+        assert counted.counts_std > 0
+        assert set(counted.planned_sizes) == {f"{group}, label {label}" for group in ("f", "m") for label in (0, 1)}
 
 
 class TestRefusals:
@@ -118,15 +121,19 @@ class TestRefusals:
             ({"method": "fairfm", "n_looks": 2, "require_tau": 0.5}, r"n_looks=2 .*use method='dpsgd'"),
             ({"method": "dpsgd_smooth", "predictor": "gibbs"}, r"use predictor='deterministic'"),
             ({"method": "dp_postprocess", "predictor": "smoothed"}, r"use predictor='deterministic'"),
+            ({"method": "fairdp_frontier", "predictor": "gibbs"}, r"use predictor='deterministic'"),
             ({"method": "dpsgd", "grouping": "attribute_and_label"}, r"is for method='dp_is_sgd' only"),
             ({"method": "raco_dp", "max_gap": 1.5}, r"max_gap must be in \[0, 1\], such as 0.03, got 1.5"),
             ({"method": "raco_dp", "max_gap": "x"}, r"max_gap must be in \[0, 1\], such as 0.03, got 'x'"),
-            ({"method": "fairdp", "max_gap": 0.01}, r"max_gap=0.01 is a target, .*use method='fairdp_parity'"),
+            ({"method": "fairdp", "max_gap": 0.01}, r"max_gap=0.01 is a target, .*use method='fairdp_frontier'"),
             (
                 {"method": "dp_is_sgd", "max_sample_rate": 0.001},
                 r"fewer than one record of a group in a batch; use 0.0",
             ),
-            ({"method": "fairfm", "sex": ("f",) * 6 + ("m",) * 594, "sample_rate": 0.5}, r"group 'f' .*merge it"),
+            (
+                {"method": "fairfm", "sex": ("f",) * 6 + ("m",) * 594, "sample_rate": 0.5, "group_sizes": "public"},
+                r"group 'f' .*merge it",
+            ),
             ({"method": "raco_dp", "parity": "equality"}, r"parity must be one of"),
             ({"method": "dp_is_sgd", "max_sample_rate": 0.0}, r"max_sample_rate"),
             ({"method": "fairsmooth", "n_draws": 0}, r"n_draws must be a whole number"),

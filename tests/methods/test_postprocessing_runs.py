@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from classifier_cases import fitted, people
+from fairdp import FairDPClassifier, GroupedData
 from fairdp.metrics.rates import decision_counts, fairness_metrics
+from fairdp.releases import watching
 from fairdp.run import certifying
 from fairdp.run.predictor import Predictor
 
@@ -77,3 +79,31 @@ def test_flips_mix_the_chances_of_both_decisions():
     groups = np.arange(50) % 2
     expected = np.where(groups == 0, 0.1 + 0.7 * plain, plain)
     assert rule.chances(model, X, groups=groups) == pytest.approx(expected)
+
+
+def histograms(data) -> tuple[list, object]:
+    """What a run releases to make its rule, and the fitted model."""
+    seen = []
+    with watching(lambda release: seen.append(release) or release.noisy):
+        model = FairDPClassifier(
+            method="dp_postprocess", epsilon=1.0, n_steps=5, sample_rate=0.3, random_state=0
+        ).fit_grouped(data)
+    return [release for release in seen if release.purpose == "histogram"], model
+
+
+def grouped():
+    X, y, sex = people()
+    return GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
+
+
+def test_the_rule_is_made_from_training_records():
+    (release,), model = histograms(grouped())
+    assert release.exact.sum() == model.n_train_
+
+
+def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_histograms():
+    """With the same noise on both, their difference would be exact."""
+    (first,), _ = histograms(grouped())
+    (other,), _ = histograms(grouped().take(np.arange(300)))
+    assert not np.array_equal(first.exact, other.exact)
+    assert not np.array_equal(first.noisy - first.exact, other.noisy - other.exact)

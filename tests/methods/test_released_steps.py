@@ -17,6 +17,8 @@ from fairdp.networks.backprop import HeadOnly
 from fairdp.networks.extractors import logistic, mlp
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import Passed
+from fairdp.randomness import Generators
+from fairdp.streams import StepKeys
 from fairdp.training import loop
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
@@ -36,8 +38,8 @@ class Fixed:
     def __init__(self, batch: list[int]) -> None:
         self.batch = batch
 
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        return np.array(self.batch, dtype=np.int64)
+    def draw(self, keys: StepKeys) -> list[np.ndarray]:
+        return [np.array(self.batch, dtype=np.int64)]
 
 
 def people(n_samples: int = 120) -> GroupedData:
@@ -77,8 +79,7 @@ def largest_move(config: TrainConfig, extractor: str, monkeypatch) -> float:
     state = TrainingState(
         ScoreModel(EXTRACTORS[extractor](), (6,)),
         FlatOptimizer("sgd", 0.5),
-        np.random.default_rng(1),
-        np.random.default_rng(2),
+        Generators.of(1).steps,
     )
     trainer = trainer_at(state, data, config)
     for step in range(30):

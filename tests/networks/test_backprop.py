@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairdp.networks.backprop import RecordByRecord, backprop_of
+from fairdp.networks.backprop import RecordByRecord, _agree, backprop_of
 from fairdp.networks.extractors import mlp
+from fairdp.networks.layers import BOOKKEEPING
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import Passed
 from score_models import MODELS, Lookup, assert_right, build, naive_gradients, norms_and_sum, records
@@ -229,3 +230,54 @@ def test_frozen_layers_stay_as_they_are():
 def test_an_embedding_bag_that_renormalises_is_refused():
     with pytest.raises(ValueError, match=r"EmbeddingBag.*max_norm"):
         ScoreModel(nn.EmbeddingBag(3, 2, max_norm=1.0), (2,))
+
+
+class WrongNorms:
+    """Terms whose sums are right and whose norms are not."""
+
+    def __init__(self, term) -> None:
+        self.term = term
+
+    def squared_norms(self) -> Tensor:
+        return 0.5 * self.term.squared_norms()
+
+    def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
+        self.term.add_weighted_sum(coefficients, total)
+
+
+def test_the_check_on_public_noise_compares_norms_too():
+    model = build("layer norm")
+    right, written = backprop_of(model), RecordByRecord(model)
+
+    class Route:
+        def forward(self, X: Tensor) -> Passed:
+            passed = right.forward(X)
+            return Passed(passed.scores, lambda *given: [WrongNorms(term) for term in passed.backward(*given)])
+
+    assert _agree(right, written, model)
+    assert not _agree(Route(), written, model)
+
+
+def test_book_keeping_that_is_wrong_is_not_trusted(monkeypatch):
+    """A last check: whatever a layer's book-keeping says, torch.func must say it too, of public noise."""
+    right = BOOKKEEPING[nn.LayerNorm]
+    monkeypatch.setitem(BOOKKEEPING, nn.LayerNorm, lambda layer, inputs, *more: right(layer, 2 * inputs + 1, *more)[:1])
+    model = build("layer norm")
+    assert type(backprop_of(model)) is RecordByRecord
+
+
+@pytest.mark.parametrize("kind", ["hook", "hook before", "own forward"])
+def test_a_layer_with_a_hook_is_no_part_of_a_stack(kind):
+    """It is code that the layer's type does not tell of, so that its records are taken one by one."""
+    model = build("mlp tanh")
+    layer = next(m for m in model.extractor.modules() if isinstance(m, nn.Linear))
+    if kind == "hook":
+        layer.register_forward_hook(lambda module, given, output: 2 * output)
+    elif kind == "hook before":
+        layer.register_forward_pre_hook(lambda module, given: (2 * given[0],))
+    else:
+        layer.forward = lambda X: nn.functional.linear(2 * X, layer.weight, layer.bias)
+    hooked = ScoreModel(model.extractor.requires_grad_(True), model.shape)
+    route = backprop_of(hooked)
+    assert type(route) is RecordByRecord
+    assert_right(route, hooked, *records(hooked))

@@ -4,7 +4,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairdp.networks.terms import EmbeddingTerm, HeadTerm, LinearTerm, PositionsTerm, WrittenTerm, rounding_bound
+from fairdp.networks.terms import (
+    ApartTerm,
+    EmbeddingTerm,
+    HeadTerm,
+    LinearTerm,
+    PositionsTerm,
+    WrittenTerm,
+    rounding_bound,
+    row_norms,
+)
+from fairdp.training.clipping import MARGIN
 
 N = 5
 
@@ -114,3 +124,45 @@ def test_cancellation_never_hides_a_gradient_of_an_embedding(scale):
     true = deltas.double().sum(1).norm(dim=1)
     stated = term.squared_norms().double().sqrt()
     assert (stated.isnan() | (stated >= true * (1 - 1e-4))).all()
+
+
+LONG = 3 * 10**7
+
+
+@pytest.fixture(scope="module")
+def long_row() -> Tensor:
+    """Entries that single precision adds worst: all equal, so that the sum outgrows each of them. 120 MB."""
+    return torch.full((1, LONG), 1e-3)
+
+
+def off_by(norms: Tensor) -> float:
+    return abs(float(norms[0]) / (float(torch.tensor(1e-3)) * LONG**0.5) - 1)
+
+
+def test_the_norm_of_a_long_tensor_is_far_within_the_margin(long_row):
+    """A hundredth of it, whichever term holds the row."""
+    one = torch.ones(1)
+    terms = (
+        WrittenTerm(long_row, slice(0, LONG)),
+        ApartTerm(long_row, torch.empty(0)),
+        LinearTerm(long_row, one[None], slice(0, LONG), None),
+        LinearTerm(one[None], long_row, slice(0, LONG), None),
+    )
+    for term in terms:
+        assert off_by(term.squared_norms().sqrt()) < (1 - MARGIN) / 100
+    head = HeadTerm(long_row, one, slice(0, LONG + 1)).squared_norms()
+    assert off_by((head - 1).sqrt()) < (1 - MARGIN) / 10
+
+
+def test_that_check_notices_a_norm_in_single_precision(long_row):
+    assert off_by(torch.linalg.vector_norm(long_row, dim=1)) > 1 - MARGIN
+
+
+def test_rows_of_usual_length_have_the_norm_that_torch_gives():
+    for width in (0, 1, 5, 2**16):
+        rows = torch.randn(3, width)
+        assert torch.equal(row_norms(rows), torch.linalg.vector_norm(rows, dim=1))
+    rows = torch.randn(3, 2**16 + 1)
+    torch.testing.assert_close(row_norms(rows), rows.double().norm(dim=1).float())
+    rows[0, -1] = torch.inf
+    assert row_norms(rows).isfinite().tolist() == [False, True, True]

@@ -90,7 +90,7 @@ def write_comparison(folder: Path, rows: list[dict], controls: list[dict]) -> Pa
     folder.mkdir(exist_ok=True)
     cost = {"statement": "people <i>: 4 private runs on the same training records. ε = 3 in all."}
     origin = {"command": "fairdp compare <x>", "finished": "2026-01-01T00:00:00+00:00", "versions": {"fairdp": "0.1.0"}}
-    origin |= {"code_sha256": "c0de", "records_sha256": {"people <i>": "da7a"}, "hardware": {"processors": 2}}
+    origin |= {"code_sha256": "c0de", "records": {"people <i>": "commitment da7a"}, "hardware": {"processors": 2}}
     summary = {"rows": rows, "controls": controls, "privacy": [cost], "warnings": ["clean <i>: nearly everybody."]}
     (folder / "summary.json").write_text(json.dumps(summary))
     (folder / "provenance.json").write_text(json.dumps(origin))

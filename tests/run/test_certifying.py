@@ -47,7 +47,9 @@ class TestCounts:
         monkeypatch.setattr(
             certifying, "count_decisions", lambda *given: keys.append(given[-1]) or count_decisions(*given)
         )
-        model = FairDPClassifier(predictor=kind, n_steps=20, sample_rate=0.2, random_state=0).fit_grouped(table())
+        model = FairDPClassifier(
+            method="fairdp", predictor=kind, n_steps=20, sample_rate=0.2, random_state=0
+        ).fit_grouped(table())
         model.save(tmp_path / "model")
         published = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())
         (key,) = keys
@@ -56,6 +58,13 @@ class TestCounts:
         parts = table(), without(table(), 599)
         counts = [count_decisions(model.score_model_, model.predictor_, [part], 2, key) for part in parts]
         assert np.abs(counts[0] - counts[1]).sum() == 1
+
+    def test_batches_are_counted_as_the_whole(self):
+        """Coins go on from batch to batch: if each began with the same ones, counts would not be binomial."""
+        model, data, rule = ScoreModel(logistic(), (2,)), table(400), Predictor(kind="smoothed", key="00" * 16)
+        parts = [data.take(np.arange(start, start + 100)) for start in range(0, 400, 100)]
+        whole, in_parts = (count_decisions(model, rule, batches, 2, bytes(16)) for batches in ([data], parts))
+        assert np.array_equal(whole, in_parts)
 
     def test_that_check_notices_decisions_relative_to_the_others(self):
         def upper_half(data):

@@ -1,5 +1,6 @@
 """Checkpoints: a run that was killed continues as if it had not been."""
 
+import copy
 import functools
 import os
 from dataclasses import replace
@@ -13,9 +14,11 @@ from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
 from fairdp.run import fit
-from fairdp.run.checkpoint import Progress, read_checkpoint
+from fairdp.run.checkpoint import Progress, fingerprint_of, read_checkpoint, restore
 from fairdp.run.hold_out import hold_out
 from fairdp.run.settings import RunSettings
+from fairdp.streams import Chain
+from fairdp.training.state import FlatOptimizer, TrainingState
 
 SETTINGS = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
@@ -78,10 +81,8 @@ def test_that_check_notices_a_state_that_was_not_restored(tmp_path, monkeypatch)
 
     whole = uninterrupted()
     original = checkpoint.read_checkpoint
-    fresh = np.random.default_rng(9).bit_generator.state
     changes = (
-        lambda c: replace(c, generators={**c.generators, "noise": fresh}),
-        lambda c: replace(c, generators={**c.generators, "sampling": fresh}),
+        lambda c: replace(c, present_key=bytes(32)),
         lambda c: replace(c, optimizer={**c.optimizer, "n_updates": 0}),
     )
     for number, change in enumerate(changes):
@@ -107,7 +108,7 @@ def test_a_resumed_run_holds_out_the_records_that_it_held_out_before(tmp_path, m
         note["observe"] = killed_at(12)
     for before, after in zip(*parts, strict=True):
         np.testing.assert_array_equal(before, after)
-    monkeypatch.setattr(checkpoint, "read_checkpoint", lambda path: replace(original(path), run_key=bytes(32)))
+    monkeypatch.setattr(checkpoint, "read_checkpoint", lambda path: replace(original(path), lasting_key=bytes(32)))
     with pytest.raises(ValueError, match="belongs to another run"):
         run(tmp_path / "c", resume=True, random_state=None)
 
@@ -171,7 +172,7 @@ def test_without_a_seed_the_checkpoint_carries_the_generators(tmp_path):
 def test_private_group_sizes_are_counted_once(tmp_path):
     """A second count would be a second release that nobody paid for."""
     path = tmp_path / "c"
-    settings = {"group_sizes": "private", "random_state": None}
+    settings = {"group_sizes": None, "random_state": None}
     interrupted(path, **settings)
     sizes = read_checkpoint(path).group_sizes
     first, again = (run(path, resume=True, **settings) for path in copies(path, 2))
@@ -182,8 +183,8 @@ def test_private_group_sizes_are_counted_once(tmp_path):
 
 def copies(path: Path, n: int) -> list[Path]:
     paths = [path.with_name(f"{path.name}{index}") for index in range(n)]
-    for copy in paths:
-        copy.write_bytes(path.read_bytes())
+    for other in paths:
+        other.write_bytes(path.read_bytes())
     return paths
 
 
@@ -198,7 +199,7 @@ def test_a_checkpoint_is_for_its_owner_and_is_no_pickle(tmp_path):
 def without_a_held_out_record():
     """The noise on counts may not meet other counts, or their difference would be seen without any."""
     settings = RunSettings.of(**FairDPClassifier(**SETTINGS).get_params(deep=False))
-    held_out = hold_out(settings, people(), Generators.of(0), None).held_out.X[0]
+    held_out = hold_out(settings, people(), Generators.of(0)).held_out.X[0]
     return people().take(np.flatnonzero((held_out != people().X).any(1)))
 
 
@@ -257,5 +258,37 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
     interrupted(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"has format 99, this version reads 6\.$"):
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 8\.$"):
         run(path, resume=True)
+
+
+def test_restoring_moves_the_chain_to_where_it_was(tmp_path):
+    """Otherwise the noise of the first steps would be drawn a second time."""
+    interrupted(tmp_path / "c")
+    checkpoint = replace(read_checkpoint(tmp_path / "c"), fingerprint="the same")
+    state = TrainingState(copy.deepcopy(uninterrupted().score_model_), FlatOptimizer("adam"), Chain(bytes(32)))
+    restore(checkpoint, state, fingerprint="the same")
+    assert (state.chain.present, state.step) == (checkpoint.present_key, checkpoint.step)
+
+
+def test_every_part_of_a_record_is_in_the_fingerprint():
+    data, model = people(), uninterrupted().score_model_
+    weights = np.ones(data.n_samples)
+    variants = [data, replace(data, weights=weights), replace(data, weights=0.5 * weights)]
+    for name in ("X", "y", "groups"):
+        changed = getattr(data, name).copy()
+        changed[7] = 1 - changed[7]
+        variants.append(replace(data, **{name: changed}))
+    prints = {fingerprint_of([own], "plan", "config", model, fixed=None) for own in variants}
+    assert len(prints) == len(variants)
+    assert fingerprint_of([data], "plan", "config", model, fixed=None) in prints
+
+
+def test_a_new_run_does_not_overwrite_a_checkpoint(tmp_path):
+    """It counts the steps that were taken: without it they could be taken again."""
+    path = tmp_path / "c"
+    interrupted(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"c' exists already; add resume to continue from it"):
+        run(path)
+    assert path.read_bytes() == before

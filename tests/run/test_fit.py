@@ -3,6 +3,7 @@
 import functools
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import torch
 from scipy import stats
 
 from fairdp import FairDPClassifier
+from fairdp.accounting.calibration import sizes_std
+from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
 from fairdp.data.grouped import GroupedData
 from fairdp.data.splits import split_by_own_coin
@@ -19,6 +22,7 @@ from fairdp.run import hold_out as holding
 from fairdp.run.certifying import release_certificate
 from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import hold_out
+from fairdp.run.prepared import check_certifiable
 from fairdp.run.settings import RunSettings
 from statistical import assert_plausible
 
@@ -40,7 +44,7 @@ def settings_of(**changes):
 
 
 def parts_of(data, **changes):
-    parts = hold_out(settings_of(**changes), data, Generators.of(0), None)
+    parts = hold_out(settings_of(**changes), data, Generators.of(0))
     return parts.train, parts.held_out
 
 
@@ -115,13 +119,13 @@ class TestHoldOut:
             assert_plausible(stats.binomtest(n_held_out, n_all, 0.2).pvalue, f"share of cell {cell}")
 
     def test_the_plan_follows_expected_sizes_never_realised_ones(self):
-        """Two tables of equal group totals whose coins fall differently."""
-        first, second = (hold_out(settings_of(), table(seed=seed), Generators.of(0), None) for seed in (0, 1))
+        """Two tables of equal, public group totals whose coins fall differently."""
+        public = {"group_sizes": "public"}
+        first, second = (hold_out(settings_of(**public), table(seed=seed), Generators.of(0)) for seed in (0, 1))
         assert first.train.group_sizes.tolist() != second.train.group_sizes.tolist()
         assert first.sizes == second.sizes == (0.8 * 400, 0.8 * 200)
         assert first.expected_held_out == second.expected_held_out == pytest.approx((80, 40))
-        assert first.expected_total == pytest.approx(600)
-        models = [fit(table(seed=seed)) for seed in (0, 1)]
+        models = [fit(table(seed=seed), **public) for seed in (0, 1)]
         assert models[0].privacy_ == models[1].privacy_
         assert models[0].certificate_.expected_sizes == models[1].certificate_.expected_sizes == pytest.approx((80, 40))
         assert models[0].privacy_.sensitivities == pytest.approx({"m": 0.5 / (0.2 * 320), "f": 0.5 / (0.2 * 160)})
@@ -129,17 +133,17 @@ class TestHoldOut:
 
 class TestPrivacy:
     def test_certifying_costs_a_record_no_more_than_training(self):
-        spent = fit(noise_allocation="average").privacy_
+        spent = fit(noise_allocation="average", group_sizes="public").privacy_
         for name, trained in spent.epsilon_by_group.items():
             assert spent.certify_epsilons[name] <= trained <= 2.0
         assert spent.certify_epsilons["m"] < 0.8 * spent.certify_epsilons["f"]
 
-    def test_noisy_group_sizes_are_charged_to_certification_records_too(self):
-        model = fit(group_sizes="private")
+    def test_noisy_group_sizes_are_paid_by_training_records_alone(self):
+        """Those held out are in no count: they spend what a training record does, all of it on the certificate."""
+        model = fit()
         spent = model.privacy_
-        assert spent.counts_epsilon == pytest.approx(0.1)
-        for name, own in spent.certify_epsilons.items():
-            assert own + spent.counts_epsilon <= spent.epsilon_by_group[name] <= 2.0
+        assert spent.counts_std == sizes_std(PrivacyBudget(epsilon=2.0, delta=1e-5))
+        assert spent.certify_epsilons == spent.epsilon_by_group
         assert model.certificate_["epsilon_by_group"] == spent.certify_epsilons
 
     def test_beside_training_without_noise_the_budget_is_the_limit(self):
@@ -148,7 +152,7 @@ class TestPrivacy:
         assert spent.certify_epsilons == {"m": 2.0, "f": 2.0}
 
     def test_removing_a_held_out_record_changes_one_count_by_one_and_no_parameter(self, monkeypatch):
-        """With the same sizes for both neighbours, as the guarantee says."""
+        """Sizes neither: they are counted over the training records alone."""
         counted = []
 
         def spy(counts, **others):
@@ -156,7 +160,6 @@ class TestPrivacy:
             return release_certificate(counts, **others)
 
         monkeypatch.setattr(certifying, "release_certificate", spy)
-        monkeypatch.setattr(holding, "noisy_sizes", lambda *_, **__: ((400.0, 200.0), 0.0))
         data, (_, held_out) = table(), parts_of(table())
         row = int(np.flatnonzero((held_out.X[7] == data.X).all(1))[0])
         whole, neighbour = fit(data), fit(without(data, row))
@@ -192,7 +195,7 @@ class TestResume:
 
     @pytest.mark.parametrize(
         "changes",
-        [{}, {"predictor": "smoothed"}, {"group_sizes": "private"}, {"require_tau": 0.01, "n_looks": 2}],
+        [{}, {"predictor": "smoothed"}, {"group_sizes": "public"}, {"require_tau": 0.01, "n_looks": 2}],
         ids=str,
     )
     def test_a_seeded_run_continues_to_the_same_parameters_and_certificate(self, tmp_path, changes):
@@ -261,3 +264,11 @@ class TestReasons:
         with pytest.raises(ValueError, match=message) as refused:
             fit(**changes)
         assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("epsilon", "n_looks"), [(0.019, 1), (0.03, 2)])
+def test_a_group_with_next_to_no_epsilon_for_a_look_is_refused(epsilon, n_looks):
+    privacy = SimpleNamespace(certify_epsilons={"f": 1.0, "m": epsilon})
+    with pytest.raises(ValueError, match="all that group 'm' has, too small to certify"):
+        check_certifiable(privacy, n_looks=n_looks)
+    check_certifiable(SimpleNamespace(certify_epsilons={"f": 1.0, "m": 0.02 * n_looks}), n_looks=n_looks)

@@ -1,27 +1,18 @@
 """The parts of a run: generators, planning sizes, checks of groups, starting models."""
 
-import math
-
-import numpy as np
 import pytest
-import torch
 
 from fairdp.config.defaults import check_groups
-from fairdp.config.model import ModelConfig
-from fairdp.networks.building import build_model
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import Progress, resumed_checkpoint
-from fairdp.run.hold_out import noisy_sizes
-from statistical import assert_plausible
-
-SIZES = np.array([100, 200])
 
 
 def test_a_seed_gives_independent_streams_that_can_be_repeated():
     first, again = Generators.of(3), Generators.of(3)
-    draws = [g.random(4).tolist() for g in (first.sampling, first.noise, first.start)]
-    assert draws == [g.random(4).tolist() for g in (again.sampling, again.noise, again.start)]
-    assert len({tuple(draw) for draw in draws}) == 3
+    assert first.start_seed == again.start_seed
+    steps = [[g.steps.step().stream(purpose).words(2).tolist() for g in (first, again)] for purpose in ("a", "a", "b")]
+    assert all(words == again for words, again in steps)
+    assert len({tuple(words) for words, _ in steps}) == 3
     below = [[g.below("look 1")(1000) for _ in range(2)] for g in (first, again)]
     assert below[0] == below[1]
     keys = [first.key("a"), first.key("b")]
@@ -33,41 +24,9 @@ def test_a_seed_gives_independent_streams_that_can_be_repeated():
 def test_without_a_seed_the_operating_system_is_asked():
     first, again = Generators.of(None), Generators.of(None)
     assert not first.seeded
-    assert first.noise.random() != again.noise.random()
-    assert first.sampling.random() != again.sampling.random()
-    assert first.run_key != again.run_key
-    assert len(first.run_key) == 32
-
-
-def test_public_sizes_are_exact_and_free():
-    never = pytest.fail
-    assert noisy_sizes(SIZES, private=False, epsilon=1.0, count_noise=never) == ((100.0, 200.0), 0.0)
-    assert noisy_sizes(SIZES, private=True, epsilon=math.inf, count_noise=never) == ((100.0, 200.0), 0.0)
-
-
-def test_private_sizes_are_noisy_at_their_price():
-    """Twenty times the noise of epsilon one; false-alarm rate 1e-6 on the mean magnitude of 600 sizes."""
-    from scipy import stats
-
-    rng = np.random.default_rng(0)
-    sizes = []
-    for _ in range(300):
-        planned, cost = noisy_sizes(SIZES, private=True, epsilon=4.0, count_noise=lambda n: int(rng.integers(n)))
-        assert cost == pytest.approx(0.2)
-        sizes.append(planned)
-    errors = np.abs(np.array(sizes) - [100, 200])
-    # |X| + 1/2 is nearly exponential with mean 1 / 0.2; no size is near enough to one to be raised to it.
-    total = float((errors + 0.5).sum() * 0.2)
-    assert_plausible(2 * min(stats.gamma.cdf(total, 600), stats.gamma.sf(total, 600)), "size of the count noise")
-    doubled = float((2 * errors + 0.5).sum() * 0.2)
-    assert stats.gamma.sf(doubled, 600) < 1e-6
-
-
-def test_private_sizes_stay_at_least_one():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        sizes, _ = noisy_sizes(np.array([1, 1]), private=True, epsilon=0.5, count_noise=lambda n: int(rng.integers(n)))
-        assert min(sizes) >= 1
+    assert first.lasting_key != again.lasting_key
+    assert first.steps.present != again.steps.present
+    assert len(first.lasting_key) == len(first.steps.present) == 32
 
 
 @pytest.mark.parametrize(
@@ -92,18 +51,6 @@ def test_one_group_may_be_small():
     check_groups(("all",), (5,), None)
 
 
-@pytest.mark.parametrize(("kind", "shape"), [("logistic", (3,)), ("mlp", (3,)), ("cnn", (1, 8, 8)), ("mlp", (1, 4, 4))])
-def test_a_start_depends_on_its_generator_only(kind, shape):
-    torch.manual_seed(0)
-    state = torch.random.get_rng_state()
-    first, again, other = (
-        build_model(ModelConfig(kind=kind), shape, None, np.random.default_rng(seed)).params for seed in (1, 1, 2)
-    )
-    assert torch.equal(torch.random.get_rng_state(), state)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
 def test_resuming_needs_a_checkpoint(tmp_path):
     assert resumed_checkpoint(Progress()) is None
     assert resumed_checkpoint(Progress(checkpoint=tmp_path / "c")) is None
@@ -111,3 +58,30 @@ def test_resuming_needs_a_checkpoint(tmp_path):
         resumed_checkpoint(Progress(resume=True))
     with pytest.raises(ValueError, match=r"c' does not exist; leave out resume to start a new run\.$"):
         resumed_checkpoint(Progress(resume=True, checkpoint=tmp_path / "c"))
+
+
+def test_without_a_seed_the_operating_system_is_asked_for_the_whole_key(monkeypatch):
+    asked = []
+    monkeypatch.setattr("fairdp.randomness.secrets.token_bytes", lambda n: asked.append(n) or bytes(n))
+    Generators.of(None)
+    assert asked == [32]
+
+
+def test_noise_on_counts_cannot_be_drawn_again_after_a_step():
+    """It follows the chain: what a checkpoint holds, the lasting key among it, says nothing of noise that was added."""
+    generators = Generators.of(3)
+    before = [generators.below("sizes")(10**9) for _ in range(2)]
+    generators.steps.step()
+    assert before[0] == before[1] != generators.below("sizes")(10**9)
+
+
+@pytest.mark.parametrize("bit", [0, 31, 63, 64, 127, 200])
+def test_every_bit_of_a_seed_counts(bit):
+    assert Generators.of(5).lasting_key != Generators.of(5 ^ 2**bit).lasting_key
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_what_lasts_and_what_moves_on_have_keys_of_their_own(seed):
+    """A checkpoint holds the lasting key for good: from it no step may follow."""
+    generators = Generators.of(seed)
+    assert generators.lasting_key != generators.steps.present

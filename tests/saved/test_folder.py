@@ -38,6 +38,7 @@ PLAN = plan_run(
     sizes=SIZES,
     groups=tuple(SIZES),
     certify_fraction=0.0,
+    group_sizes="exact",
 )
 RECORD = ModelRecord(
     parameters={"epsilon": 1.0},
@@ -51,6 +52,8 @@ RECORD = ModelRecord(
     shape=(2,),
     heads=(2, 3),
     smoothing=ParameterSmoothing(deviation=0.1, n_draws=3, seed=2**63 + 1),
+    frontier=None,
+    target=None,
 )
 SAVED = SavedModel(
     tensors={"params": torch.arange(6, dtype=torch.float32)},

@@ -2,23 +2,33 @@
 
 import hashlib
 from dataclasses import fields
+from types import ModuleType
 
-from fairdp.accounting import words
+from fairdp.accounting import calibration, words
 from fairdp.certify import statement
 from fairdp.certify.record import CertificateRecord
-from fairdp.config import certificate, defaults
+from fairdp.config import certificate, defaults, parameters
+from fairdp.frontier import choice, curve
+from fairdp.methods import fairdp_frontier
 from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 6, "ce7d1b50283cd927"
+VERSION, DIGEST = 8, "cd4f7d2de2fff992"
+
+
+def _constants(module: ModuleType) -> list[str]:
+    """Numbers at the top of a module: shares of the privacy, and how a frontier is read."""
+    return sorted(name for name, value in vars(module).items() if name.isupper() and not isinstance(value, str))
 
 
 def digest() -> str:
     """Defaults that runs are planned with, shares of the failure probability, and the words of a certificate."""
     parts = (
-        *(defaults.DEFAULTS, defaults.METHOD_DEFAULTS, defaults.METHOD_MODELS),
-        *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS),
+        *(defaults.DEFAULTS, defaults.METHOD_DEFAULTS, defaults.METHOD_MODELS, defaults.METHOD_IMAGES),
+        *(defaults.ROW_NORMS, parameters.DEFAULT_MAX_GAP, parameters.DEFAULT_PRICE),
+        *(getattr(module, name) for module in (fairdp_frontier, curve, choice) for name in _constants(module)),
+        *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS, calibration.SIZES_SHARE),
         *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON),
         *(statement.DEFINITIONS, statement.NOT_PROMISED, words.MOST_CLIP_ROOM),
     )

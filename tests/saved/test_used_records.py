@@ -225,7 +225,7 @@ def flipped(content: bytes, position: int) -> bytes:
         (lambda content: pickle.dumps({"key": KEY}), "are damaged"),
         (
             lambda content: save({}, metadata={"fairdp": json.dumps({"format": 9})}),
-            "have format 9, this fairdp reads 1",
+            "have format 9, this fairdp reads 2",
         ),
     ],
 )
@@ -253,3 +253,11 @@ def test_the_file_holds_tensors_and_json_only(register, tmp_path):
         assert json.loads(file.metadata()["fairdp"])["uses"] == ["training", "certificate 1"]
     with pytest.raises(pickle.UnpicklingError):
         pickle.loads(path.read_bytes())
+
+
+def test_every_used_record_is_found():
+    """The first and the last of the sorted fingerprints too."""
+    used = UsedRecords.new()
+    hashes = fingerprints(records(50, seed=0), used.key)
+    used = used.with_use("training", hashes)
+    assert all(used.overlaps(hashes[i : i + 1]) == {"training": 1} for i in range(50))

@@ -14,7 +14,9 @@ from fairdp.methods import METHODS
 from fairdp.networks.backprop import Backprop, backprop_of
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import HeadTerm, WrittenTerm
-from fairdp.training.clipping import MARGIN, clip_and_add
+from fairdp.randomness import Generators
+from fairdp.training.clipping import MARGIN, add_bounded_rows, clip_and_add
+from fairdp.training.companion import Seen
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 from score_models import build
@@ -157,7 +159,7 @@ def _trainer(max_physical_batch_size: int, n_records: int = 40) -> Trainer:
     )  # fmt: skip
     recipe = METHODS["fairdp"].recipe(config, (30.0, 10.0))
     plan = make_plan(recipe, PrivacyBudget(epsilon=np.inf, delta=1e-5), n_steps=3)
-    state = TrainingState(build("mlp tanh"), FlatOptimizer("sgd"), np.random.default_rng(1), np.random.default_rng(2))
+    state = TrainingState(build("mlp tanh"), FlatOptimizer("sgd"), Generators.of(1).steps)
     return Trainer(state, data, plan, config)
 
 
@@ -183,3 +185,45 @@ def test_the_normaliser_never_reads_the_batch():
 
 def test_an_empty_batch_sums_to_zero():
     assert not sum_of_step(_trainer(4096), torch.arange(0), 3).total.any()
+
+
+def test_parts_are_summed_in_double_precision():
+    assert sum_of_step(_trainer(7), torch.arange(40)).total.dtype == torch.float64
+
+
+def test_no_row_of_statistics_is_longer_than_one():
+    """Norms are rounded: one must bound the rows themselves, to the last digit."""
+    rows = torch.from_numpy(np.random.default_rng(0).standard_cauchy((3000, 7)).astype(np.float32))
+    for row in rows:
+        total = torch.zeros(7, dtype=torch.float64)
+        add_bounded_rows(row[None], torch.ones(1), total)
+        assert float(total.norm()) <= 1.0
+
+
+def test_rows_that_are_not_finite_add_nothing():
+    total = torch.zeros(2, dtype=torch.float64)
+    rows = torch.tensor([[0.3, 0.4], [np.nan, 0.0], [np.inf, 1.0], [0.0, -np.inf], [0.1, 0.0]])
+    add_bounded_rows(rows, torch.ones(5), total)
+    torch.testing.assert_close(total, torch.tensor([0.4, 0.4], dtype=torch.float64), rtol=1e-6, atol=0)
+
+
+def test_statistics_are_summed_in_double_precision():
+    """A hundred thousand rows of a tenth: single precision is off by more than their last digit."""
+    total, tenth = torch.zeros(1, dtype=torch.float64), np.float32(0.1)
+    add_bounded_rows(torch.full((100_000, 1), float(tenth)), torch.ones(100_000), total)
+    assert float(total) == pytest.approx(100_000 * float(tenth), rel=1e-12)
+
+
+def test_records_count_only_with_finite_norms():
+    scores, codes = torch.zeros(3), torch.zeros(3, dtype=torch.long)
+    seen = Seen(scores, scores, codes, norms=torch.tensor([1.0, np.inf, np.nan]))
+    assert seen.is_finite().tolist() == [True, False, False]
+    assert Seen(torch.tensor([0.0, np.nan]), scores[:2], codes[:2]).is_finite().tolist() == [True, False]
+
+
+def test_weights_are_applied_to_what_clipping_leaves():
+    """Half of a small gradient and half of what is left of a large one, never more."""
+    total = torch.zeros(2)
+    gradients = torch.tensor([[0.1, 0.0], [0.0, 50.0]])
+    clip_and_add([WrittenTerm(gradients, slice(0, 2))], torch.full((2,), 0.5), clip_norm=1.0, total=total)
+    torch.testing.assert_close(total, torch.tensor([0.05, 0.5 * MARGIN]), rtol=2e-5, atol=0)

@@ -3,11 +3,15 @@ import pytest
 import torch
 from scipy import stats
 
-from fairdp.accounting.mechanisms import PrivacyBudget, noise_multiplier_for
+from fairdp.accounting.calibration import noise_multiplier_for
+from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
+from fairdp.randomness import Generators
+from fairdp.releases import watching
+from fairdp.streams import Stream
 from fairdp.training.clipping import BoundedSum
 from fairdp.training.loop import Trainer
 from fairdp.training.noise import add_gaussian_noise
@@ -20,8 +24,8 @@ STD = 0.37
 
 def release(n: int, *, std: float = STD, seed: int = 0, accounted=(1.0, 0.5)) -> np.ndarray:
     bounded = BoundedSum(torch.zeros(n), np.array([0.1, 0.2]))
-    rng = np.random.default_rng(seed)
-    return add_gaussian_noise(bounded, std, accounted_multipliers=np.array(accounted), rng=rng).numpy()
+    stream = Generators.of(seed).steps.step().stream("noise")
+    return add_gaussian_noise(bounded, std, accounted_multipliers=np.array(accounted), stream=stream).numpy()
 
 
 def test_the_noise_is_normal_with_the_stated_deviation():
@@ -35,11 +39,10 @@ def test_that_check_notices_noise_five_percent_off(factor):
 
 
 def test_each_coordinate_has_the_deviation_and_none_follows_another():
-    rng = np.random.default_rng(0)
-    bounded = BoundedSum(torch.zeros(10), np.array([0.1]))
-    draws = np.stack(
-        [add_gaussian_noise(bounded, STD, accounted_multipliers=np.ones(1), rng=rng).numpy() for _ in range(3000)]
-    )
+    chain, bounded, multipliers = Generators.of(0).steps, BoundedSum(torch.zeros(10), np.array([0.1])), np.ones(1)
+    streams = [chain.step().stream("noise") for _ in range(3000)]
+    releases = [add_gaussian_noise(bounded, STD, accounted_multipliers=multipliers, stream=s) for s in streams]
+    draws = np.stack([noisy.numpy() for noisy in releases])
     for coordinate in draws.T:
         assert_normal(coordinate, STD)
     # Neighbouring coordinates and successive releases: a shared or repeated draw would correlate.
@@ -49,7 +52,7 @@ def test_each_coordinate_has_the_deviation_and_none_follows_another():
 
 def test_the_sum_is_what_the_noise_is_added_to():
     bounded = BoundedSum(torch.full((20_000,), 5.0), np.array([0.1]))
-    noisy = add_gaussian_noise(bounded, STD, accounted_multipliers=np.ones(1), rng=np.random.default_rng(0))
+    noisy = add_gaussian_noise(bounded, STD, accounted_multipliers=np.ones(1), stream=Stream(bytes(32)))
     assert_normal(noisy.numpy() - 5.0, STD)
     assert noisy.dtype == torch.float32
     assert bounded.total.eq(5.0).all()
@@ -82,7 +85,7 @@ def _zero_gradient_updates(allocation: str, n_steps: int) -> tuple[np.ndarray, f
         METHODS["fairdp"].recipe(config, (40.0, 10.0)), PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=n_steps
     )
     data = GroupedData(np.full((50, 5), np.nan, np.float32), np.zeros(50, int), np.repeat([0, 1], [40, 10]), ("a", "b"))
-    state = TrainingState(build("mlp relu"), FlatOptimizer("sgd"), np.random.default_rng(1), np.random.default_rng(2))
+    state = TrainingState(build("mlp relu"), FlatOptimizer("sgd"), Generators.of(1).steps)
     trainer = Trainer(state, data, plan, config)
     updates = []
     for _ in range(n_steps):
@@ -103,3 +106,15 @@ def test_a_step_without_gradient_moves_by_the_planned_noise(allocation):
     assert_normal(updates, std)
     with pytest.raises(AssertionError):
         assert_normal(updates, 0.95 * std)
+
+
+def test_what_leaves_is_what_the_door_lets_out():
+    """An audit sees the value before its noise and after it, and may hold it fixed."""
+    seen, bounded = [], BoundedSum(torch.arange(5.0), np.array([0.1]))
+    with watching(lambda release: seen.append(release) or np.full(5, 7.0)):
+        left = add_gaussian_noise(bounded, STD, accounted_multipliers=np.ones(1), stream=Stream(bytes(32)))
+    assert left.eq(7.0).all()
+    (release,) = seen
+    assert release.exact.tolist() == bounded.total.tolist()
+    assert not np.array_equal(release.noisy, release.exact)
+    assert (release.purpose, release.law, release.scale) == ("gradient", "gaussian", STD)

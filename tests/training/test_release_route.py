@@ -20,6 +20,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import functional
 from fairdp.methods.dpsgd import dpsgd
 from fairdp.run import certifying, hold_out
+from fairdp.streams import Stream
 from fairdp.training import loop, noise
 from fairdp.training.companion import Companion
 
@@ -27,14 +28,17 @@ from fairdp.training.companion import Companion
 RELEASES = {
     "training.noise": {"add_gaussian_noise"},
     "certify.release": {"release_counts"},
-    "run.hold_out": {"noisy_sizes"},
+    "run.hold_out": {"counted_sizes"},
     "methods.functional": {"_with_laplace"},
     # The paper's remark, for its studies; no run makes it.
     "certify.paper": {"remark_2_release"},
 }
 # Noise that protects nobody: a smoothed model, decisions by coins, simulated populations and draws from an interval.
 PUBLIC_NOISE = {"networks.models", "saved.onnx", "data.synthetic", "metrics.intervals", "randomness"}
-NOISE = {"standard_normal", "normal", "laplace", "discrete_laplace", "exponential"}
+NOISE = {
+    *("standard_normal", "normal", "laplace", "exponential"),
+    *("discrete_laplace", "discrete_gaussian", "round_with_gaussian"),
+}
 SOURCE = Path(fairdp.__file__).parent
 STEPS = 6
 GAUSSIAN = RELEASES["training.noise"]
@@ -97,14 +101,16 @@ def released(monkeypatch):
 
     observe(noise, "add_gaussian_noise", loop)
     observe(certify_release, "release_counts", certifying)
-    observe(hold_out, "noisy_sizes")
+    observe(hold_out, "counted_sizes")
     observe(functional, "_with_laplace")
     return made
 
 
 def expected_releases(name: str, data: GroupedData) -> dict[str, int]:
     """What a run of a method has to release: gradients, statistics beside them, counts, sizes, polynomials."""
-    fixed = {"release_counts": 1 + METHODS[name].post_processes, "noisy_sizes": 1}
+    fixed = {"release_counts": 1 + METHODS[name].post_processes}
+    if METHODS[name].private:
+        fixed["counted_sizes"] = 1
     if METHODS[name].closed_form:
         return {**fixed, "_with_laplace": 2 * data.n_groups}
     runs = data.n_groups if name == "fairsmooth" else 1
@@ -126,7 +132,7 @@ class Leaking(Companion):
 
     def score_gradient(self, seen, memory):
         bounded = loop.BoundedSum(seen.scores.double(), np.ones(2))
-        loop.add_gaussian_noise(bounded, 1.0, accounted_multipliers=np.ones(2), rng=np.random.default_rng(0))
+        loop.add_gaussian_noise(bounded, 1.0, accounted_multipliers=np.ones(2), stream=Stream(bytes(32)))
         return torch.sigmoid(seen.scores) - seen.labels
 
 

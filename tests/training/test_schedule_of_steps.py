@@ -13,6 +13,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 
@@ -26,9 +27,7 @@ def trainer(config: TrainConfig = CONFIG) -> Trainer:
     sizes = tuple(float(size) for size in data.group_sizes)
     recipe = METHODS["fairdp_parity"].recipe(config, sizes)
     plan = make_plan(recipe, PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=config.n_steps)
-    state = TrainingState(
-        ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), np.random.default_rng(1), np.random.default_rng(2)
-    )
+    state = TrainingState(ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), Generators.of(1).steps)
     return Trainer(state, data, plan, config)
 
 

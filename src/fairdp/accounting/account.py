@@ -1,22 +1,52 @@
 """What a plan spends: epsilon of every group, by PLD and by moments."""
 
-import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairdp.accounting.mechanisms import RELATION, epsilon_spent
+from fairdp.accounting.calibration import SIZES_SHARE, sizes_std
+from fairdp.accounting.mechanisms import (
+    RELATION,
+    Mechanism,
+    PrivacyBudget,
+    SampledGaussian,
+    accountant_for,
+    epsilon_spent,
+)
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.selection import Selection, TrialSpend
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.accounting.words import BY_LABEL
+from fairdp.accounting.words import BY_LABEL, DECLARED, EXACT, NOISY, PUBLIC
 
-# Share of epsilon that private group sizes cost: enough for counts that are right to a few dozen records.
-COUNTS_SHARE = 0.05
+# Share of epsilon that counting the groups of fresh records costs, which a certificate has to itself: enough for counts
+# that are right to a few dozen records.
+FRESH_SIZES_SHARE = 0.05
 
 
-def group_sizes_epsilon(group_sizes: str, epsilon: float) -> float:
-    """Pure ε that knowing the group sizes costs: none of public ones, and none beside training without noise."""
-    return COUNTS_SHARE * epsilon if group_sizes == "private" and math.isfinite(epsilon) else 0.0
+@dataclass(frozen=True, kw_only=True)
+class SizesNoise:
+    """How the sizes of the groups are counted: with discrete Laplace noise of a pure ε, or with Gaussian noise."""
+
+    epsilon: float = 0.0
+    std: float = 0.0
+
+
+def known_sizes(chosen: object, *, private: bool) -> str:
+    """How group sizes are known, as a code, if this was chosen for a method and budget that are private or not."""
+    if chosen is None:
+        return NOISY if private else EXACT
+    return PUBLIC if chosen == PUBLIC else DECLARED
+
+
+def sizes_noise(group_sizes: str, budget: PrivacyBudget, *, pure: bool) -> SizesNoise:
+    """What counting the training records of each group takes out of a budget: nothing, unless it is done with noise.
+
+    A method with a pure guarantee keeps it: its sizes have Laplace noise.
+    """
+    if group_sizes != NOISY:
+        return SizesNoise()
+    return SizesNoise(epsilon=SIZES_SHARE * budget.epsilon) if pure else SizesNoise(std=sizes_std(budget))
 
 
 def privacy_spent(
@@ -38,10 +68,13 @@ def privacy_spent(
     """
     delta = plan.budget.delta
     epsilons = [epsilon_spent(mechanism, delta) for mechanism in plan.mechanisms]
-    counts_epsilon = max(m.counts_epsilon for m in plan.mechanisms) - histogram_epsilon
+    counts = SizesNoise(
+        epsilon=max(mechanism.counts_epsilon for mechanism in plan.mechanisms) - histogram_epsilon,
+        std=counts_std_of(plan.mechanisms, selection),
+    )
     n_certified = len(certified_names or group_names)
-    certified = certify_epsilons(plan, epsilons, counts_epsilon, n_certified) if certify_fraction else []
-    if len(group_names) > n_certified and group_sizes == "public" and BY_LABEL not in public_assumptions:
+    certified = certify_epsilons(plan, epsilons, n_certified) if certify_fraction else []
+    if len(group_names) > n_certified and group_sizes == PUBLIC and BY_LABEL not in public_assumptions:
         public_assumptions = (*public_assumptions, BY_LABEL)
     epsilon_rdp = max(epsilon_spent(mechanism, delta, accountant="rdp") for mechanism in plan.mechanisms)
     if selection is not None:
@@ -51,7 +84,7 @@ def privacy_spent(
         epsilon=max(epsilons),
         delta=delta,
         epsilon_by_group=dict(zip(group_names, epsilons, strict=True)),
-        accountant="pld" if selection is None else "rdp",
+        accountant=accountant_for(delta) if selection is None else "rdp",
         epsilon_rdp=epsilon_rdp,
         noise_multiplier=float(plan.noise_multipliers.min()),
         noise_allocation=plan.recipe.noise_allocation,
@@ -63,12 +96,14 @@ def privacy_spent(
         clip_norm=plan.recipe.clip_norm,
         relation=RELATION,
         group_sizes=group_sizes,
-        counts_epsilon=counts_epsilon,
+        counts_epsilon=counts.epsilon,
+        counts_std=counts.std,
         noise_seeded=noise_seeded,
         public_assumptions=public_assumptions,
         mechanisms=dict(zip(group_names, plan.mechanisms, strict=True)),
         statistics="" if plan.recipe.statistics is None else plan.recipe.statistics.what,
         statistics_multiplier=plan.statistics_std,
+        surveys=dict(plan.survey_stds),
         histogram_epsilon=histogram_epsilon,
         certify_fraction=certify_fraction,
         certify_epsilons=dict(zip(certified_names or group_names, certified, strict=False)),
@@ -85,11 +120,19 @@ def trial_spends(spent: PrivacySpent) -> dict[str, TrialSpend]:
     }
 
 
-def certify_epsilons(plan: Plan, trained: list[float], counts_epsilon: float, n_groups: int) -> list[float]:
+def counts_std_of(mechanisms: Iterable[Mechanism], selection: Selection | None) -> float:
+    """Deviation of the noise on sizes, from where it is paid: in one run, or once for a whole search."""
+    if selection is not None:
+        return selection.counts_std
+    sampled = [mechanism for mechanism in mechanisms if isinstance(mechanism, SampledGaussian)]
+    return max((mechanism.counts_std for mechanism in sampled), default=0.0)
+
+
+def certify_epsilons(plan: Plan, trained: list[float], n_groups: int) -> list[float]:
     """Pure ε of the certification records of each group: the least its training records spend, so that is no more.
 
-    Noisy group sizes are counted over both parts, so their cost is taken off. Beside training without noise the budget
-    itself is the limit.
+    Group sizes are counted over the training records alone, so that these pay nothing for them. Beside training without
+    noise the budget itself is the limit.
     """
     smallest = np.reshape(trained, (n_groups, -1)).min(1).tolist()
-    return [min(epsilon, plan.budget.epsilon) - counts_epsilon for epsilon in smallest]
+    return [min(epsilon, plan.budget.epsilon) for epsilon in smallest]

@@ -1,20 +1,22 @@
 """The noise that a recipe needs, and everything that is public about a run before it starts."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _checks
+from fairdp.accounting.calibration import noise_multiplier_for, survey_std
 from fairdp.accounting.mechanisms import (
     LaplaceRelease,
     Mechanism,
     PrivacyBudget,
     SampledGaussian,
     joint_multiplier,
-    noise_multiplier_for,
 )
 from fairdp.accounting.recipe import Recipe
 
@@ -32,6 +34,8 @@ class Plan:
         What is accounted for a record of each group: statistics and gradient as one query.
     statistics_std
         Standard deviation of the noise on the companion's statistics, of which a record moves the norm by one.
+    survey_stds
+        The same for every release outside the steps, by what it is.
     """
 
     recipe: Recipe
@@ -40,6 +44,7 @@ class Plan:
     noise_std: float
     mechanisms: tuple[Mechanism, ...]
     statistics_std: float = 0.0
+    survey_stds: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # What is accounted must be what is run: a plan changed in one place only is refused.
@@ -47,6 +52,8 @@ class Plan:
             raise ValueError("mechanisms must be accounted at the recipe's sample_rates.")
         if any(m.n_steps != self.n_steps for m in self.mechanisms):
             raise ValueError(f"mechanisms must be accounted for n_steps={self.n_steps}.")
+        if set(self.survey_stds) != {survey.what for survey in self.recipe.surveys}:
+            raise ValueError("survey_stds must name the recipe's surveys.")
 
     @cached_property
     def noise_multipliers(self) -> NDArray[np.float64]:
@@ -64,35 +71,77 @@ class Plan:
         return np.full(len(self.mechanisms), self.statistics_std)
 
 
-def make_plan(recipe: Recipe, budget: PrivacyBudget, *, n_steps: int, counts_epsilon: float = 0.0) -> Plan:
+def make_plan(
+    recipe: Recipe,
+    budget: PrivacyBudget,
+    *,
+    n_steps: int,
+    counts_epsilon: float = 0.0,
+    counts_std: float = 0.0,
+    noisy_sizes: bool = False,
+) -> Plan:
     r"""Find the least noise with which every group stays within the budget.
 
     ``average``: :math:`s = \max_k z_k \Delta_k` with :math:`z_k` the multiplier that the rate of group k needs; each
     group is then accounted with its own :math:`s / \Delta_k`, which is larger than needed for all but one group.
     ``per_group``: :math:`s = \sigma C \sqrt{\sum_k (\alpha_k / m_k)^2}` with one σ for all groups, which is what
     parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian.
-    Statistics get their share of the largest :math:`1 / z_k^2`, the gradient what is left in each group.
+    Statistics get their share of the largest :math:`1 / z_k^2`, the gradient what is left in each group. What is
+    counted beside is paid first: at a pure ε, or sizes with discrete Gaussian noise of a deviation.
+
+    Noisy sizes are a release too, and :math:`s / \Delta_k` follows from them: accounted with it, a group would seem to
+    spend least in just the outcomes in which its count tells most. Then each is accounted with :math:`z_k`, which was
+    fixed before anybody was counted.
     """
     _checks.positive_integer(n_steps=n_steps)
+    paid = _Paid(counts_epsilon, counts_std, _survey_stds(recipe, budget))
     if recipe.noise_allocation == "none" or math.isinf(budget.epsilon):
-        return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), counts_epsilon)
+        return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), paid)
     training = PrivacyBudget(epsilon=budget.epsilon - counts_epsilon, delta=budget.delta)
     if recipe.noise_allocation == "laplace":
         return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon)
-    needed = np.array([noise_multiplier_for(training, sample_rate=q, n_steps=n_steps) for q in recipe.sample_rates])
+    needed = np.array(
+        [
+            noise_multiplier_for(
+                training,
+                sample_rate=rate,
+                n_steps=n_steps,
+                counts_std=counts_std,
+                surveys_multiplier=paid.surveys_multiplier(recipe),
+            )
+            for rate in recipe.sample_rates
+        ]
+    )
     share = recipe.statistics.share if recipe.statistics is not None else 0.0
     statistics_std = float(needed.max()) / math.sqrt(share) if share else 0.0
     if share:
         needed = _beside(needed, statistics_std)
     if recipe.noise_allocation == "average":
         noise_std = float((needed * recipe.sensitivities).max())
-        multipliers = noise_std / recipe.sensitivities
+        multipliers = needed if noisy_sizes else noise_std / recipe.sensitivities
     else:
         multipliers = np.full_like(needed, needed.max())
         noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
     if share:
         multipliers = np.array([joint_multiplier(multiplier, statistics_std) for multiplier in multipliers])
-    return _plan(recipe, budget, n_steps, noise_std, multipliers, counts_epsilon, statistics_std)
+    return _plan(recipe, budget, n_steps, noise_std, multipliers, paid, statistics_std)
+
+
+class _Paid(NamedTuple):
+    """What is released beside the steps: pure counts, sizes with Gaussian noise, and surveys."""
+
+    counts_epsilon: float
+    counts_std: float
+    survey_stds: dict[str, float]
+
+    def surveys_multiplier(self, recipe: Recipe) -> float:
+        """Noise multiplier of all surveys together; zero for none."""
+        each = [std for survey in recipe.surveys for std in [self.survey_stds[survey.what]] * survey.n_looks]
+        return joint_multiplier(*each) if any(each) else 0.0
+
+
+def _survey_stds(recipe: Recipe, budget: PrivacyBudget) -> dict[str, float]:
+    return {survey.what: survey_std(budget, survey.share, survey.n_looks) for survey in recipe.surveys}
 
 
 def _plan(
@@ -101,11 +150,18 @@ def _plan(
     n_steps: int,
     noise_std: float,
     multipliers: NDArray[np.float64],
-    counts_epsilon: float,
+    paid: _Paid,
     statistics_std: float = 0.0,
 ) -> Plan:
     mechanisms = tuple(
-        SampledGaussian(sample_rate=rate, noise_multiplier=float(z), n_steps=n_steps, counts_epsilon=counts_epsilon)
+        SampledGaussian(
+            sample_rate=rate,
+            noise_multiplier=float(z),
+            n_steps=n_steps,
+            counts_epsilon=paid.counts_epsilon,
+            counts_std=paid.counts_std,
+            surveys_multiplier=paid.surveys_multiplier(recipe),
+        )
         for rate, z in zip(recipe.sample_rates, multipliers, strict=True)
     )
     return Plan(
@@ -115,6 +171,7 @@ def _plan(
         noise_std=noise_std,
         mechanisms=mechanisms,
         statistics_std=statistics_std,
+        survey_stds=paid.survey_stds,
     )
 
 

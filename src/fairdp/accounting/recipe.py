@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairdp import _checks
 
 ALLOCATIONS = ("per_group", "average", "laplace", "none")
+AVERAGES = ("none", "recent", "second_half")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +42,39 @@ class Statistics:
     what: str
     every: int = 1
 
+    def __post_init__(self) -> None:
+        # With no share they would be planned, and released, without noise.
+        _checks.in_unit_interval(share=self.share)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Coordinates:
     """Coordinates that are clipped together with a record's gradient and released with it, at no further cost."""
 
     size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """A Gaussian release about all training records, outside the steps; one record moves its norm by at most one.
+
+    Parameters
+    ----------
+    what
+        What is released, as a code of `fairdp.accounting.words`.
+    share
+        Part of the whole privacy, in inverse variances.
+    n_looks
+        Number of releases that share it.
+    """
+
+    what: str
+    share: float
+    n_looks: int = 1
+
+    def __post_init__(self) -> None:
+        _checks.in_unit_interval(share=self.share)
+        _checks.positive_integer(n_looks=self.n_looks)
 
 
 class Companion(Protocol):
@@ -90,7 +118,12 @@ class Recipe:
     parameter_noise
         Deviation of the noise on the parameters at which gradients are taken; zero for none.
     averaging
-        Weight of the past in the average of the iterates that is deployed; zero deploys the last iterate.
+        Which average of the iterates is deployed: ``"none"`` deploys the last iterate, ``"recent"`` weighs them by
+        powers of .95, ``"second_half"`` weighs those of the second half of the run alike.
+    surveys
+        What is released about all training records, before and after the steps.
+    joint
+        Whether the model has an output for each cell, group by label.
     group_models
         Whether every group trains a model of its own, all of which are averaged at the end.
     """
@@ -104,13 +137,16 @@ class Recipe:
     n_members: int = 1
     companion: Companion | None = None
     parameter_noise: float = 0.0
-    averaging: float = 0.0
+    averaging: str = "none"
+    surveys: tuple[Survey, ...] = ()
+    joint: bool = False
     group_models: bool = False
 
     def __post_init__(self) -> None:
         _checks.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
         _checks.positive_integer(n_members=self.n_members)
         _checks.one_of(ALLOCATIONS, noise_allocation=self.noise_allocation)
+        _checks.one_of(AVERAGES, averaging=self.averaging)
         if not len(self.group_sizes) == len(self.sample_rates) == len(self.group_weights):
             lengths = f"{len(self.group_sizes)}, {len(self.sample_rates)} and {len(self.group_weights)}"
             raise ValueError(f"group_sizes, sample_rates and group_weights need one entry per group, got {lengths}.")
@@ -125,6 +161,11 @@ class Recipe:
         """What is released beside the gradient with noise of its own, if anything is."""
         beside = None if self.companion is None else self.companion.beside
         return beside if isinstance(beside, Statistics) else None
+
+    @property
+    def n_cells(self) -> int:
+        """Outputs of a joint model; zero for an ordinary one."""
+        return 2 * len(self.group_sizes) if self.joint else 0
 
     @cached_property
     def expected_batch_sizes(self) -> NDArray[np.float64]:

@@ -33,10 +33,14 @@ class Selection:
         :math:`\mathrm E[K]`, above one.
     by_group
         For each group the different ways in which the candidates may spend; all count.
+    counts_std
+        Deviation of the noise on group sizes that were counted once, over the training records, for all trials; zero
+        for none.
     """
 
     expected_trials: float
     by_group: dict[str, tuple[TrialSpend, ...]]
+    counts_std: float = 0.0
 
     def __post_init__(self) -> None:
         if not (1 < self.expected_trials < math.inf):
@@ -44,10 +48,14 @@ class Selection:
 
     def epsilon(self, group: str, delta: float) -> float:
         """ε of the whole choice for a record of a group."""
-        return selected_epsilon(self.by_group[group], delta, expected_trials=self.expected_trials)
+        return selected_epsilon(
+            self.by_group[group], delta, expected_trials=self.expected_trials, counts_std=self.counts_std
+        )
 
 
-def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_trials: float) -> float:
+def selected_epsilon(
+    trials: Iterable[TrialSpend], delta: float, *, expected_trials: float, counts_std: float = 0.0
+) -> float:
     r"""ε at δ of the best of a random number of trials; their number follows the logarithmic law.
 
     .. math::
@@ -55,9 +63,10 @@ def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_tri
         + \min_{\hat\lambda} \{ (1 - 1 / \hat\lambda) \, \varepsilon(\hat\lambda) + \ln(1/\gamma) / \hat\lambda \}
         + \frac{\ln \mathrm E[K]}{\lambda - 1}
 
-    with :math:`\varepsilon(\lambda)` the Rényi divergence of one trial, the largest over the candidates. A record that
-    is held out, in all trials alike, is counted with a pure :math:`\varepsilon_c`, and the choice costs it
-    :math:`2 \varepsilon_c`, the limit of the same formula; the larger of both counts.
+    with :math:`\varepsilon(\lambda)` the Rényi divergence of one trial, the largest over the candidates. Sizes counted
+    once, before the trials, with discrete Gaussian noise add :math:`\lambda / (2 \sigma^2)`. A record that is held out,
+    in all trials alike, is in none of these sizes but counted with a pure :math:`\varepsilon_c`, and the choice costs
+    it :math:`2 \varepsilon_c`, the limit of the same formula; the larger of both counts.
 
     References
     ----------
@@ -77,7 +86,9 @@ def selected_epsilon(trials: Iterable[TrialSpend], delta: float, *, expected_tri
     chosen = [
         value + extra + math.log(expected_trials) / (order - 1) for order, value in zip(RDP_ORDERS, single, strict=True)
     ]
-    held_out = max(spend.held_out_epsilon + spend.mechanism.counts_epsilon for spend in spends)
+    if counts_std:
+        chosen = [value + order / (2 * counts_std**2) for order, value in zip(RDP_ORDERS, chosen, strict=True)]
+    held_out = max(spend.held_out_epsilon for spend in spends)
     return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
 
 
@@ -90,6 +101,8 @@ def _divergence(mechanism: Mechanism, order: int) -> float:
         trained = sampled_gaussian_divergence(
             mechanism.sample_rate, mechanism.noise_multiplier, mechanism.n_steps, order
         )
+        for std in (mechanism.counts_std, mechanism.surveys_multiplier):
+            trained += order / (2 * std**2) if std else 0.0
     return trained + counts
 
 

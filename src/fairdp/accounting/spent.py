@@ -7,10 +7,10 @@ from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
 from fairdp.accounting.mechanisms import Mechanism
 from fairdp.accounting.selection import Selection
-from fairdp.accounting.words import assumption_in_words, statistics_in_words
+from fairdp.accounting.words import DECLARED, NOISY, assumption_in_words, statistics_in_words, survey_in_words
 
 NOT_COVERED = (
-    "exact metrics and record counts in reports (for the data holder's eyes only)",
+    "exact metrics and record counts that commands print (for the data holder's eyes only)",
     "anything done to the data before training (scaling, selection)",
     "hyper-parameters chosen by looking at private data",
     "other models trained on the same records (epsilons add up)",
@@ -21,14 +21,16 @@ NOT_COVERED = (
 class PrivacySpent:
     """The privacy record of a model, made by `fairdp.accounting.account.privacy_spent`.
 
-    ``epsilon`` and ``epsilon_by_group`` come from PLD, ``epsilon_rdp`` from the moments accountant beside it; all are
-    infinite for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group and
-    ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute both. A record is
-    one or the other, so its group spends the larger of the two. ``statistics`` and ``public_assumptions`` hold
-    codes, which `fairdp.accounting.words` puts into words; an assumption may also be a user's own text.
-    ``planned_sizes`` are the public or noisy sizes that everything else follows from. For a model that was kept as the
-    best of several trials, ``selection`` says what all candidates might have spent, and ``epsilon`` covers the whole
-    search.
+    ``epsilon`` and ``epsilon_by_group`` come from the ``accountant``, PLD unless δ is too small for it, ``epsilon_rdp``
+    from the moments accountant beside it; all are infinite for a run without noise. ``mechanisms`` holds what was
+    accounted for a training record of each group and ``certify_epsilons`` what a certification record spent on its
+    noisy counts, enough to recompute both. A record is one or the other, so its group spends the larger of the two.
+    ``statistics`` and ``public_assumptions`` hold codes, which `fairdp.accounting.words` puts into words; an assumption
+    may also be a user's own text. ``group_sizes`` is a code too: how the ``planned_sizes`` are known, which everything
+    else follows from. Noisy ones cost the pure ``counts_epsilon``, or have Gaussian noise of deviation ``counts_std``.
+    ``surveys`` has the deviation of the noise on each release outside the steps, by its code.
+    For a model that was kept as the best of several trials, ``selection`` says what all candidates might have spent,
+    and ``epsilon`` covers the whole search.
     """
 
     epsilon: float
@@ -47,11 +49,13 @@ class PrivacySpent:
     relation: str
     group_sizes: str
     counts_epsilon: float
+    counts_std: float
     noise_seeded: bool
     public_assumptions: tuple[str, ...]
     mechanisms: dict[str, Mechanism]
     statistics: str
     statistics_multiplier: float
+    surveys: dict[str, float]
     histogram_epsilon: float
     certify_fraction: float
     certify_epsilons: dict[str, float]
@@ -80,6 +84,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         f"The model is {_level(spent)}-differentially private for adding or removing one record.",
         f"Epsilon by group: {by_group}.",
         *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
+        *_survey_lines(spent),
         *_histogram_lines(spent),
         *_certification_lines(spent),
         *_selection_lines(spent),
@@ -110,7 +115,8 @@ def _level(spent: PrivacySpent) -> str:
 def _gaussian_lines(spent: PrivacySpent) -> list[str]:
     noise = {
         "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
-        "average": "one draw of Gaussian noise on the average over the groups, accounted at each group's own exposure",
+        "average": "one draw of Gaussian noise on the average over the groups, accounted "
+        + ("for every group as for the most exposed" if spent.group_sizes == NOISY else "at each group's own exposure"),
     }[spent.noise_allocation]
     gradient = spent.noise_multiplier
     if spent.statistics_multiplier:
@@ -135,6 +141,10 @@ def _statistics_lines(spent: PrivacySpent) -> list[str]:
 
 
 def _accountant_line(spent: PrivacySpent) -> str:
+    if spent.accountant == "rdp":
+        return (
+            "Accountant: the moments accountant (RDP); PLD, usually tighter, is not exact enough for so small a delta."
+        )
     return (
         f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
         f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}."
@@ -146,7 +156,17 @@ def _laplace_lines(spent: PrivacySpent) -> list[str]:
         "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise whose "
         f"scale is {spent.noise_multiplier:.4g} times what one record can change in the L1 norm (functional "
         "mechanism). "
-        f"{'' if spent.selection else 'The guarantee is pure: it holds with delta zero. '}Group sizes are not used."
+        f"{'' if spent.selection else 'The guarantee is pure: it holds with delta zero. '}Training uses no group size."
+    ]
+
+
+def _survey_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.surveys:
+        return []
+    each = "; ".join(f"{survey_in_words(code)} (deviation {std:.4g})" for code, std in spent.surveys.items())
+    return [
+        "Outside the steps, Gaussian noise was added to these numbers about all training records, of which one record "
+        f"moves each release by at most one, and epsilon above includes them: {each}."
     ]
 
 
@@ -183,7 +203,19 @@ def _selection_lines(spent: PrivacySpent) -> list[str]:
 
 def _group_sizes_line(spent: PrivacySpent) -> str:
     names = "The group names and the two labels are treated as public"
-    if spent.group_sizes == "private":
-        cost = f"noisy counts cost {rounded_up(spent.counts_epsilon)} of epsilon, included above"
-        return f"{names}. Group sizes are private: {cost}."
-    return f"{names}, and so are the group sizes, held fixed for both neighbours."
+    if spent.group_sizes == NOISY:
+        return (
+            f"{names}. Group sizes were counted with noise of deviation {sizes_deviation(spent):.4g}, which epsilon "
+            "above includes: no exact count of the records is in what may be published."
+        )
+    if spent.group_sizes == DECLARED:
+        return (
+            f"{names}. Group sizes were declared, not counted: this costs nothing as long as they were not taken from "
+            "the private records."
+        )
+    return f"{names}, and so are the group sizes: their exact numbers are in what may be published."
+
+
+def sizes_deviation(spent: PrivacySpent) -> float:
+    """Standard deviation of the noise on group sizes, Gaussian or Laplace; zero for none."""
+    return spent.counts_std or (math.sqrt(2) / spent.counts_epsilon if spent.counts_epsilon else 0.0)

@@ -1,12 +1,19 @@
 """What the codes of a privacy record mean, for people who read its statement."""
 
+# How the sizes of the groups are known: counted with noise; counted exactly, because the user says they are public;
+# declared by the user or with the data; or counted exactly for a model that is not private anyway.
+NOISY, PUBLIC, DECLARED, EXACT = "noisy", "public", "declared", "exact"
+
 # Treated as public; the statement says so.
 READ_FROM_TABLE, BY_LABEL = "schema_read_from_table", "sizes_by_label"
+NAMES_READ, PUBLISHED = "group_names_read_from_records", "published_data_set"
 
 _ASSUMPTIONS = {
     READ_FROM_TABLE: "column types, categories, ranges and group names were read from the table, because no schema "
     "was declared",
     BY_LABEL: "the number of records of each group with each label",
+    NAMES_READ: "the group names were read from the records, because none were declared",
+    PUBLISHED: "the data set is published, and the sizes of its groups with it",
 }
 
 # What a method releases beside the gradient.
@@ -27,6 +34,24 @@ _STATISTICS = {
     LONG_GRADIENTS: "the number of gradients in each group that exceed the clip norm (it raises the group's clip norm, "
     "and the noise with it)",
 }
+
+
+# What is released about all training records, outside the steps.
+FREQUENCIES, CENTRE, CELLS = "frequencies", "centre", "cells"
+DIRECTION, FRONTIER, RANKING = "direction", "frontier", "ranking"
+_SURVEYS = {
+    FREQUENCIES: "how often each input occurs, by which rare ones get more weight",
+    CENTRE: "the mean of the image features",
+    CELLS: "the number of records of each group and label",
+    DIRECTION: "positive decisions by group and label, again and again, while the prices of the groups are found",
+    FRONTIER: "positive decisions by group and label at every price of fairness",
+    RANKING: "records by label and predicted probability",
+}
+
+
+def survey_in_words(code: str) -> str:
+    """What is released outside the steps."""
+    return _SURVEYS[code]
 
 
 def assumption_in_words(code: str) -> str:

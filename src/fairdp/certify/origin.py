@@ -51,7 +51,7 @@ class FreshRecords:
     Parameters
     ----------
     group_sizes
-        Whether their group sizes are ``"public"``, or ``"private"`` and counted with noise.
+        Whether their group sizes are ``"public"``, or ``"noisy"``: counted with noise.
     sizes_epsilon
         Pure ε that these counts cost.
     earlier

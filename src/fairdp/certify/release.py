@@ -9,6 +9,7 @@ from fairdp import _checks
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import uses_score_box
 from fairdp.randomness import RandBelow, discrete_laplace
+from fairdp.releases import leave
 
 Counts = NDArray[np.int64]
 
@@ -16,12 +17,16 @@ Counts = NDArray[np.int64]
 PLANNED_CELL = 0.1
 
 
-def release_counts(counts: Counts, *, epsilon: float | Sequence[float], rand_below: RandBelow) -> Counts:
+def release_counts(
+    counts: Counts, *, epsilon: float | Sequence[float], rand_below: RandBelow, purpose: str = "look"
+) -> Counts:
     """Counts with exact discrete Laplace noise: a record is in one cell, so this costs its group's pure ε in all."""
     epsilons = per_group(epsilon, len(counts))
     _checks.finite_positive(epsilon=min(epsilons))
     noise = [[discrete_laplace(group_epsilon, rand_below) for _ in range(counts[0].size)] for group_epsilon in epsilons]
-    return counts + np.array(noise, dtype=np.int64).reshape(counts.shape)
+    noisy = counts + np.array(noise, dtype=np.int64).reshape(counts.shape)
+    scales = np.broadcast_to(1 / np.reshape(epsilons, (-1,) + (1,) * (counts.ndim - 1)), counts.shape)
+    return leave(noisy, purpose=purpose, law="laplace", scale=scales, exact=counts)
 
 
 def per_group(epsilon: float | Sequence[float], n_groups: int) -> tuple[float, ...]:

@@ -137,7 +137,7 @@ def _record_lines(certificate: Certificate) -> list[str]:
     fresh = about.records if about is not None and isinstance(about.records, FreshRecords) else None
     if fresh is not None:
         spent = certificate.epsilon + fresh.sizes_epsilon
-        known = "counted with noise" if fresh.group_sizes == "private" else "treated as public"
+        known = "counted with noise" if fresh.group_sizes == "noisy" else "treated as public"
         lines.append(
             f"Each of its records spent a pure epsilon of {rounded_up(spent)} (adding or removing one record); their "
             f"group sizes are {known}."

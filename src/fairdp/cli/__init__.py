@@ -7,6 +7,7 @@ import warnings
 import click
 
 from fairdp._checks import InputError
+from fairdp.cli.audit import audit
 from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
@@ -19,6 +20,7 @@ from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
 from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
+from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
@@ -42,7 +44,9 @@ for command in (
     predict,
     evaluate,
     certify,
+    retarget,
     verify,
+    audit,
     export,
     plan,
     methods,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog="""\b
 Examples:
-  fairdp compare --dataset adult --methods dpsgd,fairdp,fairdp_parity --epsilons .5,1,2 --seeds 5 --out frontier/
+  fairdp compare --dataset adult --methods dpsgd,fairdp,fairdp_frontier --epsilons .5,1,2 --seeds 5 --out frontier/
   fairdp compare --dataset adult --methods fairdp --grid weight_bound=.25,.5,.75,1 --out bounds/
   fairdp compare loans.csv --label approved --sensitive sex --schema loans.yaml --out loans-comparison/
 """
@@ -30,7 +30,7 @@ Examples:
 @click.option(
     "--methods",
     type=NAMES,
-    default="clean,dpsgd,fairdp,fairdp_parity",
+    default="clean,dpsgd,fairdp,fairdp_frontier",
     show_default=True,
     help="See `fairdp methods`.",
 )
@@ -90,11 +90,12 @@ def compare(
     from fairdp.commands.progress import progress_bar
     from fairdp.experiments.sweeps.compare import CompareTask, run_compare
     from fairdp.experiments.sweeps.comparison import Comparison
+    from fairdp.experiments.sweeps.holder_key import holder_key, keep_holder_key
     from fairdp.experiments.sweeps.parallel import Workers
 
-    first = seed or 0
+    first, key = seed or 0, None if table is None else holder_key(out)
     comparison = Comparison(
-        populations=_populations(dataset, table, of_table),
+        populations=_populations(dataset, table, of_table, key),
         methods=methods,
         epsilons=epsilons,
         seeds=range(first, first + seeds),
@@ -104,6 +105,8 @@ def compare(
     # Anything wrong with any training run is reported before the first one starts and before anything is written.
     comparison.check()
     make_folder(out)
+    if key is not None:
+        keep_holder_key(out, key)
     with saying_which_trainings_are_kept(out / "runs"), progress_bar("training") as watch:
         task = CompareTask(
             comparison=comparison,
@@ -118,7 +121,7 @@ def compare(
 
 
 def _populations(
-    dataset: tuple[str, ...] | None, table: Path | None, of_table: dict[str, Any]
+    dataset: tuple[str, ...] | None, table: Path | None, of_table: dict[str, Any], key: bytes | None
 ) -> "tuple[Population, ...]":
     """The records to compare on, data sets or a table; loading them says what is missing."""
     from fairdp.commands.records import Source
@@ -127,7 +130,7 @@ def _populations(
     of_table["sensitive"] = of_table["sensitive"] or ()
     sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
     table_name = table.name if table else ""
-    return tuple(Population(dataset=source.dataset or table_name, source=source) for source in sources)
+    return tuple(Population(dataset=source.dataset or table_name, source=source, key=key) for source in sources)
 
 
 def _say(line: str) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairdp._format import with_error
-from fairdp.cli.printing import print_json, print_table, print_warnings
+from fairdp.cli.printing import print_json, print_warnings
+from fairdp.cli.tables import print_table
 from fairdp.report.comparison import Row
 
 

@@ -8,6 +8,7 @@ import click
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
     data_options,
+    exit_unless_good,
     exit_unless_met,
     in_section,
     json_option,
@@ -38,10 +39,12 @@ Examples:
     help="File to resume from after a crash; keep it secret.",
 )
 @in_section(OUTPUT, "--resume", is_flag=True, help="Continue from the checkpoint.")
+@in_section(OUTPUT, "--strict", is_flag=True, help="Exit code 1 unless the verdict is good.")
 @json_option
 def fit(
     checkpoint: Path | None,
     resume: bool,
+    strict: bool,
     out: Path | None,
     private_metrics: bool,
     as_json: bool,
@@ -49,7 +52,7 @@ def fit(
 ) -> None:
     """Train a private classifier on TABLE (CSV or Parquet) or on a named data set, and certify its fairness gaps.
 
-    Exit code 1: trained, but the certificate misses --require-tau.
+    Exit code 1: trained, but the certificate misses --require-tau, or --max-gap or --min-ratio is certainly missed.
     """
     with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
         from fairdp.cli.printing import print_fit
@@ -66,3 +69,4 @@ def fit(
         report = run_fit(task)
     print_fit(report, as_json=as_json)
     exit_unless_met(report.certificate, required=parameters["require_tau"])
+    exit_unless_good(report.verdict, strict=strict)

@@ -1,7 +1,8 @@
 """Options that several commands share, and how numbers are read from the command line."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from fairdp.config.reference import default_text
 if TYPE_CHECKING:
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.records import Source
+    from fairdp.frontier.verdict import Verdict
 
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
@@ -38,6 +40,34 @@ class Separated(click.ParamType[tuple[Any, ...]]):
             self.fail(f"{value!r} is not a list such as {self.example}.", param, ctx)
 
 
+class GroupSizes(click.ParamType[Any]):
+    """Sizes of groups by name; in place of them, where that is asked for, a word or numbers without names."""
+
+    # A name may hold commas and signs of its own: only a number ends it.
+    _ONE = re.compile(r"\s*(.+?)\s*=\s*(\d+(?:\.\d+)?)\s*(?:,|$)")
+
+    def __init__(self, *, word: str = "", unnamed: bool = False) -> None:
+        self.word, self.unnamed = word, unnamed
+        self.name = f"NAME=N,…{f'|{word}' if word else ''}{'|N,…' if unnamed else ''}"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """As it is: in capitals the word would be another one."""
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read ``f=900,m=1100`` as sizes of groups."""
+        if not isinstance(value, str) or (self.word and value.strip() == self.word):
+            return value.strip() if isinstance(value, str) else value
+        if self.unnamed and "=" not in value:
+            return WHOLE_NUMBERS.convert(value, param, ctx)
+        sizes = self._ONE.findall(value)
+        names = [name for name, _ in sizes]
+        if self._ONE.sub("", value).strip() or not sizes or len(set(names)) < len(names):
+            other = f", or the word {self.word}" if self.word else ""
+            self.fail(f"{value!r} is not a list such as women=900,men=1100, with each group once{other}.", param, ctx)
+        return {name: float(size) if "." in size else int(size) for name, size in sizes}
+
+
 NAMES = Separated(str, "NAME,…", "sex,region")
 NUMBERS = Separated(float, "X,…", "0.007,0.005")
 WHOLE_NUMBERS = Separated(int, "N,…", "64,32")
@@ -50,6 +80,7 @@ _TYPES: dict[Any, click.ParamType[Any]] = {
     tuple[int, ...]: WHOLE_NUMBERS,
     tuple[str, ...] | None: NAMES,
     float | tuple[float, ...] | None: NUMBERS,
+    str | Mapping[str, float] | None: GroupSizes(word="public"),
 }
 
 
@@ -159,6 +190,18 @@ def exit_unless_met(certificate: "Certificate | NotCertified", *, required: floa
         if gap.claimed and gap.tau > required:
             click.echo(f"{missed} {metric} is certified at {bound_above(gap.tau)}.", err=True)
     if not certificate.met:
+        raise click.exceptions.Exit(1)
+
+
+def exit_unless_good(verdict: "Verdict", *, strict: bool) -> None:
+    """End with exit code 1 if a target that the user stated is certainly missed, or if a good verdict was asked for."""
+    target = verdict.target
+    if target is not None and target.explicit and target.met == "no":
+        flag = "--max-gap" if target.kind == "max_gap" else "--min-ratio"
+        click.echo(f"missed: {flag} {target.value:g}: estimated at {target.estimate:.3f}.", err=True)
+        raise click.exceptions.Exit(1)
+    if strict and verdict.verdict != "good":
+        click.echo(f"missed: --strict: the verdict is {verdict.verdict}.", err=True)
         raise click.exceptions.Exit(1)
 
 

@@ -4,14 +4,21 @@ from typing import Any
 
 import click
 
-from fairdp.cli.options import WHOLE_NUMBERS, in_section, json_option, parameter_options
+from fairdp.cli.options import GroupSizes, in_section, json_option, parameter_options
 from fairdp.cli.sections import SectionedCommand
 from fairdp.config.parameters import CERTIFICATE, DATA
 
 
 @click.command(cls=SectionedCommand, epilog="\b\nExample:\n  fairdp plan --epsilon 1 --group-sizes 10771,21790\n")
-@in_section(DATA, "--group-sizes", type=WHOLE_NUMBERS, required=True, help="Number of records in each group.")
-@parameter_options("method", "epsilon", "delta", "certify_fraction", "confidence", "certify_metrics")
+@in_section(
+    DATA,
+    "--group-sizes",
+    type=GroupSizes(unnamed=True),
+    required=True,
+    help="Number of records in each group: with names as `fairdp fit` would be told, without for a guess of sizes that "
+    "it would count with noise.",
+)
+@parameter_options("method", "epsilon", "delta", "parity", "certify_fraction", "confidence", "certify_metrics")
 @in_section(
     CERTIFICATE,
     "--positive-rate",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairdp._files import json_bytes, to_plain
 from fairdp._format import bound_above, bound_below, rounded_up
+from fairdp.cli.frontiers import print_frontier, print_outlook, print_verdict
+from fairdp.cli.tables import print_table
 
 if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.accounting.spent import PrivacySpent
@@ -14,6 +16,7 @@ if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.commands.certify import CertificateReport
     from fairdp.commands.fit import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
+    from fairdp.commands.retarget import RetargetReport
     from fairdp.commands.saved_models import EvaluationReport
     from fairdp.saved.verify.check import Check
 
@@ -35,7 +38,8 @@ def print_fit(report: "FitReport", *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_json())
         return
-    print(f"{report.method} on {report.dataset}: {_sizes(report)}")
+    print_verdict(report.verdict)
+    print(f"\n{report.method} on {report.dataset}: {_sizes(report)}; positive: {report.positive}")
     if report.tuned is not None:
         print(f"chosen: {', '.join(f'{name}={value}' for name, value in report.tuned.chosen.items())}")
     print_table(None, _privacy_rows(report.privacy))
@@ -45,6 +49,8 @@ def print_fit(report: "FitReport", *, as_json: bool) -> None:
     measured = "on the test records" if report.n_train is not None else "from the noisy counts"
     level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
     print_table(None, rows, headers=("", measured, level))
+    if report.frontier and report.chosen and len(report.frontier) > 1:
+        print_frontier(report.frontier, report.chosen)
     print(f"{report.statement}\n\n{report.certificate_statement}\n")
     if report.out:
         print(f"Model written to {report.out}.")
@@ -76,13 +82,34 @@ def print_certificate(report: "CertificateReport", *, as_json: bool) -> None:
     print_warnings(report.warnings)
 
 
+def print_retargeted(report: "RetargetReport", *, as_json: bool) -> None:
+    """Where the rule of a saved model was moved to, and where else it could be."""
+    if as_json:
+        print_json(report.to_json())
+        return
+    target = report.verdict.target
+    if target is not None:
+        wanted = f"{target.metric.replace('_', ' ')}, {target.kind.replace('_', ' ')} {target.value:g}"
+        print(f"target: {wanted}; estimated {_number(target.estimate)}, met: {target.met}\n")
+    rows = [
+        (*map(_number, (point.price, point.gap, point.gap_standard_error, point.accuracy, point.positive_rate)),)
+        for point in report.frontier
+    ]
+    print_table(None, rows, headers=("price", "gap", "± one error", "accuracy", "positive rate"))
+    print(f"{report.certificate_statement}\nModel written to {report.out}.")
+    print_warnings(report.warnings)
+
+
 def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
     """What was checked in a saved model."""
+    from fairdp.saved.verify.check import SCOPE
+
     passed = all(check.passed for check in checks)
     if as_json:
-        print_json({"verified": passed, "checks": checks})
+        print_json({"verified": passed, "checks": checks, "scope": SCOPE})
         return
     print_table(None, [("ok" if check.passed else "FAILED", check.name, check.found) for check in checks])
+    print(SCOPE)
     print("Verified." if passed else "NOT verified.")
 
 
@@ -101,6 +128,8 @@ def print_plan(report: "PlanReport", *, as_json: bool) -> None:
         *_paper_rows(report),
     ]
     print_table(f"{report.method} on groups of {', '.join(f'{n:,}' for n in report.group_sizes)}", rows)
+    if report.outlook is not None:
+        print_outlook(report.outlook)
 
 
 def print_bench(report: Mapping[str, object], *, as_json: bool) -> None:
@@ -134,7 +163,8 @@ def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
     if privacy.noise_allocation == "laplace" and privacy.selection is None:
         noise = f"{privacy.noise_multiplier:.4g} times the sensitivity, Laplace, one release for each group"
         return [("epsilon (pure)", _epsilon(privacy.epsilon)), ("epsilon by group", by_group), ("noise", noise)]
-    searched = f"epsilon ({'PLD' if privacy.selection is None else 'whole search'})"
+    accountant = {"pld": "PLD", "rdp": "RDP"}[privacy.accountant]
+    searched = f"epsilon ({accountant if privacy.selection is None else 'whole search'})"
     joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
     return [
         (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
@@ -193,38 +223,6 @@ def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
 def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
     rates = metrics["positive_rate_by_group"].items()
     return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates)
-
-
-def print_table(
-    title: str | None,
-    rows: Iterable[tuple[str, ...] | None],
-    headers: tuple[str, ...] | None = None,
-    *,
-    wrap_numbers: bool = True,
-) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    # Names come from users' data: they are text, never markup.
-    table = Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        show_header=bool(headers),
-    )
-    rows = list(rows)
-    width = max((len(row) for row in rows if row), default=2)
-    for position, header in enumerate(headers or ("",) * width):
-        table.add_column(header, overflow="fold", no_wrap=position > 0 and not wrap_numbers)
-    for row in rows:
-        if row is None:
-            table.add_section()
-        else:
-            table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
 
 
 def print_warnings(warnings: Sequence[str]) -> None:

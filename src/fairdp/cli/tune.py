@@ -52,7 +52,7 @@ Examples:
     type=float,
     help="Average number of trials, above 1.  [default: twice the combinations, at least 4]",
 )
-@parameter_options("method", "epsilon", "delta", "random_state")
+@parameter_options("method", "epsilon", "delta", "group_sizes", "random_state")
 @parameter_options("parity", "max_gap", "min_ratio", "positive_rate", "confidence", "certify_metrics", "require_tau")
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
 @parameter_options("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws")

@@ -13,8 +13,8 @@ from fairdp.cli.options import json_option
 def verify(folder: Path, as_json: bool) -> None:
     """Check the saved model in FOLDER: hashes, epsilon from the recorded mechanism, tau from the recorded counts.
 
-    Exit code 1 if anything disagrees. Checksums detect damage; only a signature would expose someone who rewrites all
-    of the files.
+    Exit code 1 if anything disagrees. What is verified is that the files agree with each other and with the accounting,
+    not that they come from such a run: only a signature would expose someone who rewrites all of them consistently.
     """
     from fairdp.cli.printing import print_checks
     from fairdp.saved.verify.folder import verify_folder

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import fisher_exact
 
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
 from fairdp._files import to_plain
+from fairdp.accounting.account import FRESH_SIZES_SHARE, SizesNoise
 from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.words import NOISY, PUBLIC, PUBLISHED
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.origin import (
     EQUAL_ALLOWED,
@@ -33,7 +35,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
-from fairdp.run.hold_out import noisy_sizes
+from fairdp.run.hold_out import counted_sizes
 from fairdp.saved.used_records import (
     TRAINING,
     UsedRecords,
@@ -42,11 +44,6 @@ from fairdp.saved.used_records import (
     used_records_path,
     write_used_records,
 )
-
-# Probability of refusing fresh records although no more of them equal used ones than chance explains.
-_FALSE_REFUSAL = 1e-9
-# Share of used records with an equal one above which equality says little.
-_TELLABLE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +97,8 @@ def run_certify(task: CertifyTask) -> CertificateReport:
     generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
     counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
     fresh = seen.fingerprints()
-    tellable = task.allow_equal or refuse_used(used, fresh)
+    if not task.allow_equal:
+        refuse_used(used, fresh)
     knows_training = TRAINING in used.uses
     certificate = _certificate(task, estimator, counts, generators, _assumed(task, knows_training))
     # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
@@ -112,36 +110,21 @@ def run_certify(task: CertifyTask) -> CertificateReport:
         method=estimator.method,
         n_certify=int(counts.sum()),
         certificate=certificate,
-        warnings=tuple(_warnings(path, knows_training, tellable)),
+        warnings=tuple(_warnings(path, knows_training)),
         seconds={"certify": time.perf_counter() - start},
         out=str(task.folder),
     )
 
 
-def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> bool:
-    """Refuse records if more of them equal used ones than chance explains.
-
-    By chance a fresh record equals a used one about as often as one used record equals another. Where that is common,
-    only the very same set of records can be recognised. Returns whether more than that could be checked.
-    """
-    for name, known in used.uses.items():
-        if len(fresh) and np.array_equal(np.sort(fresh), known):
-            raise _used_before(len(fresh), len(fresh), name)
-    known = np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *used.uses.values()]))
-    repeats = known[1:] == known[:-1]
-    twins = int((np.append(repeats, False) | np.append(False, repeats)).sum()) if len(known) else 0
-    for name, equal in used.overlaps(fresh).items():
-        table = np.array([[equal, len(fresh) - equal], [twins, len(known) - twins]])
-        if equal and fisher_exact(table, alternative="greater").pvalue < _FALSE_REFUSAL:
-            raise _used_before(equal, len(fresh), name)
-    return twins <= _TELLABLE * len(known)
-
-
-def _used_before(equal: int, n_records: int, use: str) -> DataError:
-    return DataError(
-        f"{equal} of {n_records} records were used before ({use}), so they cannot certify the model; give records that "
-        "it has not seen, or add `allow_equal` if they are different people with equal values."
-    )
+def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> None:
+    """Refuse records if a single one equals a used one: whether it is the same person is not for us to guess."""
+    found = {name: equal for name, equal in used.overlaps(fresh).items() if equal}
+    if found:
+        uses = ", ".join(f"{equal} for {name}" for name, equal in found.items())
+        raise DataError(
+            f"of {len(fresh)} records some equal records that were used before ({uses}), so they cannot certify the "
+            "model; give records that it has not seen, or add `allow_equal` if they are other people with equal values."
+        )
 
 
 class _Seen:
@@ -181,19 +164,18 @@ def _certificate(
     earlier = _earlier(estimator.certificate_)
     # The difference of two releases with the same noise is exact: a reused seed must not repeat the noise.
     purpose = f"certificate {len(earlier) + 1}"
-    names, group_sizes = estimator.group_names_, estimator.privacy_.group_sizes
-    sizes, spent = noisy_sizes(
-        counts.sum((1, 2)),
-        private=group_sizes == "private",
-        epsilon=task.epsilon,
-        count_noise=generators.below(f"{purpose}, group sizes {counts.sum((1, 2)).tolist()} at {task.epsilon}"),
-    )
+    names, sizes = estimator.group_names_, counts.sum((1, 2))
+    group_sizes = PUBLIC if _sizes_are_public(task, estimator.privacy_) else NOISY
+    spent = FRESH_SIZES_SHARE * task.epsilon if group_sizes == NOISY else 0.0
+    if spent:
+        count_noise = generators.below(f"{purpose}, group sizes {sizes.tolist()} at {task.epsilon}")
+        sizes = np.maximum(counted_sizes(sizes, SizesNoise(epsilon=spent), count_noise), 1)
     certificate = release_certificate(
         counts,
         group_names=names,
         registration=task.registration,
         epsilons=(task.epsilon - spent,) * len(names),
-        expected_sizes=sizes,
+        expected_sizes=tuple(float(size) for size in sizes),
         rand_below=generators.below(f"{purpose}, counts {counts.tolist()} at {task.epsilon}"),
     )
     about = Origin(
@@ -207,12 +189,15 @@ def _certificate(
     return replace(capped, about=about)
 
 
-def _warnings(path: Path, knows_training: bool, tellable: bool) -> Iterator[str]:
-    """For the data holder only: how often values are equal is not a noisy count, so the certificate does not say it."""
+def _sizes_are_public(task: CertifyTask, privacy: PrivacySpent) -> bool:
+    """Whether anyone may know how many fresh records there are; declared sizes are not those of this table."""
+    others = task.dataset is None and PUBLISHED in privacy.public_assumptions
+    return privacy.group_sizes == PUBLIC and not others
+
+
+def _warnings(path: Path, knows_training: bool) -> Iterator[str]:
     if not knows_training:
         yield f"the training records are not listed in {str(path)!r}: whether any are among these is unknown."
-    if not tellable:
-        yield "too many people have equal values to tell whether these records were used before."
 
 
 def _assumed(task: CertifyTask, knows_training: bool) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from fairdp._checks import InputError, ParameterError
 from fairdp._files import check_replaceable, to_plain
 from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.words import PUBLIC
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.record import certificate_record
@@ -19,11 +20,15 @@ from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import measure, warnings_of
 from fairdp.commands.progress import progress_bar
-from fairdp.commands.records import Records, Source, load_records
+from fairdp.commands.records import Records, Source, load_records, training_sizes
+from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
 from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
+from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
+from fairdp.frontier.verdict import Verdict
 from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
+from fairdp.run.hold_out import declared_sizes
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import MARKER
 from fairdp.saved.used_records import (
@@ -81,7 +86,8 @@ class FitReport:
     """What a run produced, spent, measured and promised.
 
     ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
-    counts, and the other sizes are None.
+    counts, and the other sizes are None. ``verdict`` follows from counts that are paid for, and ``frontier`` is what
+    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means.
     """
 
     method: str
@@ -97,6 +103,10 @@ class FitReport:
     seconds: Mapping[str, float]
     out: str | None
     statement: str
+    verdict: Verdict
+    frontier: tuple[FrontierPoint, ...] | None
+    chosen: FrontierPoint | None
+    positive: str
     tuned: Tuned | None = None
 
     @property
@@ -107,6 +117,13 @@ class FitReport:
     def to_json(self) -> dict[str, object]:
         """Plain values under the names users see."""
         plain = {**to_plain(self), "certificate": certificate_record(self.certificate)}
+        del plain["chosen"]
+        quality, target = self.verdict.quality, self.verdict.target
+        plain |= {
+            "quality": None if quality is None else quality.to_dict(),
+            "target": None if target is None else target.to_dict(),
+            "verdict": self.verdict.verdict,
+        }
         if _BOUND in self.notes:
             plain["notes"] |= {"what_it_is": _BOUND_IN_WORDS}
         return plain if self.tuned is not None else {name: plain[name] for name in plain if name != "tuned"}
@@ -121,14 +138,16 @@ def run_fit(task: FitTask) -> FitReport:
         check_replaceable(task.out, marker=MARKER)
         check_used_records(used_records_path(task.out))
     _check_serves(estimator.method, task.source)
-    records = load_records(task.source)
+    split_key = _split_key(task, settings)
+    records = load_records(task.source, split_key=split_key)
+    estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = settings.reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
         raise InputError(
             "`private_metrics` come from the certificate's counts, but there is no certificate, because "
             f"{reason.explanation}."
         )
-    estimator, used = _train(estimator, records, task)
+    estimator, used = _train(estimator, records, task, UsedRecords.new(split_key))
     n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
     return FitReport(
@@ -145,8 +164,23 @@ def run_fit(task: FitTask) -> FitReport:
         seconds={**estimator.seconds_, "total": _total(estimator, start, task)},
         out=None if task.out is None else str(task.out),
         statement=estimator.privacy_statement(),
+        verdict=estimator.verdict_,
+        frontier=None if estimator.frontier_ is None else tuple(frontier_points(estimator.frontier_)),
+        chosen=_chosen(estimator),
+        positive=_positive(estimator, task.source),
         tuned=None if task.search is None else _tuned(estimator, task.search),
     )
+
+
+def _chosen(estimator: FairDPClassifier) -> FrontierPoint | None:
+    frontier, target = estimator.frontier_, estimator.target_
+    return None if frontier is None or target is None else chosen_point(frontier, target)
+
+
+def _positive(estimator: FairDPClassifier, source: Source) -> str:
+    """What a positive decision says: the label's value, or what it means in a data set that is known by name."""
+    card = DATASETS.get(source.dataset or "")
+    return str(estimator.classes_[1]) if card is None else card.label
 
 
 def _total(estimator: FairDPClassifier, start: float, task: FitTask) -> float:
@@ -172,9 +206,39 @@ def _check_serves(method: str, source: Source) -> None:
         )
 
 
-def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tuple[FairDPClassifier, UsedRecords]:
+def _group_sizes(estimator: FairDPClassifier, records: Records, source: Source) -> str | Mapping[str, float] | None:
+    """How the sizes of the groups are known, if the command or else the data says so: published, or declared."""
+    chosen = estimator.group_sizes
+    if chosen is None and records.published:
+        return PUBLIC
+    # A schema declares groups; where these are sampled by label, their parts are counted.
+    declared = records.declared_sizes if estimator.grouping == "attribute" else {}
+    if not isinstance(chosen, Mapping):
+        return chosen or declared or None
+    if estimator.grouping == "attribute":
+        # Before they are scaled to the training records, so that a refusal shows what was given.
+        declared_sizes(chosen, records.train.group_names)
+    given = training_sizes(source, chosen)
+    if declared and given != declared:
+        raise ParameterError(
+            "group_sizes", dict(chosen), "is not what the schema says", "make them agree, or leave one of them out"
+        )
+    return given
+
+
+def _split_key(task: FitTask, settings: RunSettings) -> bytes:
+    """The key of the coins that choose a table's test records; named data sets bring theirs."""
+    if task.source.table is None:
+        return b""
+    if task.checkpoint is not None and task.resume:
+        return kept_split_key(task.checkpoint)
+    return new_split_key(settings.seed)
+
+
+def _train(
+    estimator: FairDPClassifier, records: Records, task: FitTask, used: UsedRecords
+) -> tuple[FairDPClassifier, UsedRecords]:
     """The fitted estimator, or the best of several, and the records that were used."""
-    used = UsedRecords.new()
 
     def note(train: GroupedData, held_out: GroupedData) -> None:
         nonlocal used
@@ -183,8 +247,14 @@ def _train(estimator: FairDPClassifier, records: Records, task: FitTask) -> tupl
             for name, part in ((TRAINING, train), ("certificate 1", held_out)):
                 used = used.with_use(name, fingerprints(part, used.key))
 
+    def step(number: int, n_steps: int) -> None:
+        # Before the first checkpoint, which is of no use without it.
+        if number == 1 and task.checkpoint is not None and used.split_key:
+            keep_split_key(task.checkpoint, used.split_key)
+        observe(number, n_steps)
+
     with progress_bar("training" if task.search is None else "trials") as observe:
-        progress = Progress(observe=observe, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume)
+        progress = Progress(observe=step, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume)
         schema = None if records.schema is None else records.schema.to_dict()
         assumed = records.public_assumptions
         if task.search is None:
@@ -230,4 +300,5 @@ def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint:
     if checkpoint is not None:
         # The model is safe now, and the file holds the state of the noise generator.
         checkpoint.unlink(missing_ok=True)
+        split_key_path(checkpoint).unlink(missing_ok=True)
     return [f"the model that was in {str(out)!r} has been replaced."] if replaced else []

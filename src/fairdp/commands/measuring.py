@@ -8,6 +8,7 @@ import numpy as np
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
+from fairdp.frontier.outlook import SurveyNoise, outlook_of, outlook_warning
 from fairdp.metrics.rates import collapse_warning
 from fairdp.metrics.scored_records import evaluate_decisions
 
@@ -33,6 +34,22 @@ def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any]) -> list
                 f"the certificate has too few records to bound any gap for {names}: merge small groups (a schema's "
                 "'other' does), name fewer protected columns, or certify fewer metrics."
             )
+    hidden = _hidden_groups(estimator)
+    if hidden is not None:
+        found.append(hidden)
     if np.isinf(estimator.privacy_.epsilon):
         found.append("this model is not private: it was trained without noise.")
     return found
+
+
+def _hidden_groups(estimator: FairDPClassifier) -> str | None:
+    """Groups whose rates a frontier could not see: known from the plan already, so `fairdp plan` says it beforehand."""
+    frontier, privacy = estimator.frontier_, estimator.privacy_
+    if frontier is None or len(estimator.group_names_) < 2 or not frontier.sketch_std:
+        return None
+    sizes = dict(zip(estimator.group_names_, frontier.sizes.reshape(-1, 2).sum(1).tolist(), strict=True))
+    label_rate = float((frontier.sizes[1::2].sum() / frontier.sizes.sum()).clip(0.01, 0.99))
+    noise = SurveyNoise.of_frontier(frontier)
+    return outlook_warning(
+        outlook_of(sizes, noise, parity=frontier.parity, epsilon=privacy.epsilon, label_rate=label_rate)
+    )

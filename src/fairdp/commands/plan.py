@@ -1,11 +1,13 @@
 """What a run would cost and what its certificate would be worth, from public numbers alone."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
+from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
@@ -15,8 +17,9 @@ from fairdp.certify.widths import expected_widths, fraction_for_width
 from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
 from fairdp.config.defaults import METHOD_MODELS
 from fairdp.config.preregistration import Preregistration
+from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
 from fairdp.methods import METHODS
-from fairdp.run.plan import plan_run
+from fairdp.run.plan import PlannedRun, plan_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +91,10 @@ class UtilityCeiling:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanReport:
-    """What a run would cost, and what its certificate would be worth."""
+    """What a run would cost, what its certificate would be worth, and how well each group could be measured.
+
+    ``outlook`` is for methods that read a frontier; None for others.
+    """
 
     method: str
     group_sizes: tuple[int, ...]
@@ -98,11 +104,12 @@ class PlanReport:
     certificate: ExpectedWidths | None
     paper: PaperBounds
     utility_ceiling: UtilityCeiling
+    outlook: list[GroupOutlook] | None = None
 
 
 def plan_report(
     *,
-    group_sizes: tuple[int, ...],
+    group_sizes: Mapping[str, int] | tuple[int, ...],
     method: str,
     epsilon: float,
     delta: float,
@@ -114,17 +121,17 @@ def plan_report(
     Parameters
     ----------
     group_sizes
-        Records of each group, those for training and those held out for the certificate together.
+        Records of each group, those for training and those held out for the certificate together. By name they are
+        declared, as a run would be told; else they are a guess of what it counts with noise.
     training
         The numbers of the run that `train_config` takes.
     """
     _checks.one_of(METHODS, method=method)
-    for size in group_sizes:
-        _checks.positive_integer(group_sizes=size)
+    totals, private = _named(group_sizes), METHODS[method].private and math.isfinite(epsilon)
     certificate = certificate or CertificatePlan()
-    certifiable = len(group_sizes) > 1 and SMALLEST_EPSILON <= epsilon < math.inf and certificate.fraction > 0
+    certifiable = len(totals) > 1 and SMALLEST_EPSILON <= epsilon < math.inf and certificate.fraction > 0
     held_out = certificate.fraction if certifiable else 0.0
-    sizes = {f"group {index}": (1 - held_out) * size for index, size in enumerate(group_sizes)}
+    sizes = {name: (1 - held_out) * size for name, size in totals.items()}
     planned = plan_run(
         method=method,
         kind=METHOD_MODELS.get(method, "mlp"),
@@ -133,18 +140,41 @@ def plan_report(
         sizes=sizes,
         groups=tuple(sizes),
         certify_fraction=held_out,
+        group_sizes=known_sizes(totals if group_sizes == totals else None, private=private),
     )
     plan, privacy = planned.plan, planned.privacy
     return PlanReport(
         method=method,
-        group_sizes=group_sizes,
+        group_sizes=tuple(totals.values()),
         expected_batch_sizes=tuple(plan.recipe.expected_batch_sizes.tolist()),
         sensitivities=tuple(plan.recipe.sensitivities.tolist()),
         privacy=privacy,
-        certificate=_widths(certificate, group_sizes, privacy) if certifiable else None,
+        certificate=_widths(certificate, tuple(totals.values()), privacy) if certifiable else None,
         paper=_paper_bounds(plan, planned.config.sgd_learning_rate),
         utility_ceiling=_utility_ceiling(certificate),
+        outlook=_outlook(planned, sizes, certificate) if METHODS[method].joint and len(sizes) > 1 else None,
     )
+
+
+def _outlook(planned: PlannedRun, sizes: Mapping[str, float], guess: CertificatePlan) -> list[GroupOutlook]:
+    plan = planned.plan
+    return outlook_of(
+        sizes,
+        SurveyNoise.of(plan),
+        parity=planned.config.parity,
+        epsilon=plan.budget.epsilon,
+        label_rate=guess.label_rate,
+        positive_rate=guess.positive_rate,
+    )
+
+
+def _named(group_sizes: Mapping[str, int] | tuple[int, ...]) -> dict[str, int]:
+    """Sizes with names, made up where none were given."""
+    if not isinstance(group_sizes, Mapping):
+        group_sizes = {f"group {index}": size for index, size in enumerate(group_sizes)}
+    for size in group_sizes.values():
+        _checks.positive_integer(group_sizes=size)
+    return dict(group_sizes)
 
 
 def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> ExpectedWidths:

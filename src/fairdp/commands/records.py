@@ -1,11 +1,13 @@
 """Where a command's records come from, and what to say about them."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairdp import _checks
 from fairdp._checks import InputError
-from fairdp.accounting.words import READ_FROM_TABLE
+from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
+from fairdp.commands.split_keys import new_split_key
 from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, read_schema
@@ -28,7 +30,10 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """Training and test records, with what to say about them."""
+    """Training and test records, with what to say about them.
+
+    ``declared_sizes`` are those of the training records' groups, if the schema declares those of the table.
+    """
 
     name: str
     train: GroupedData
@@ -36,10 +41,20 @@ class Records:
     schema: TableSchema | None
     warnings: tuple[str, ...] = ()
     public_assumptions: tuple[str, ...] = ()
+    declared_sizes: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def published(self) -> bool:
+        """Whether anybody has these records, so that the sizes of their groups are no secret."""
+        return PUBLISHED in self.public_assumptions
 
 
-def load_records(source: Source) -> Records:
-    """The records that a source names."""
+def load_records(source: Source, *, split_key: bytes | None = None) -> Records:
+    """The records that a source names.
+
+    ``split_key`` is the secret of the coins that choose the test records of a table; None: a new one. Data sets that
+    are known by name bring their own test records.
+    """
     if source.table is not None and source.dataset is not None:
         raise InputError(f"give TABLE or `dataset`, not both: got {str(source.table)!r} and {source.dataset!r}.")
     if source.table is None:
@@ -62,7 +77,8 @@ def load_records(source: Source) -> Records:
     )
     # Nobody else holds the whole table.
     whole = replace(table.data, expendable=True)
-    train, test = split_by_own_coin(whole, seed=0, share=source.test_fraction)
+    key = int.from_bytes(split_key or new_split_key(), "little")
+    train, test = split_by_own_coin(whole, seed=key, share=source.test_fraction)
     assumed = () if table.schema.declared else (READ_FROM_TABLE,)
     return Records(
         name=path.name,
@@ -71,7 +87,14 @@ def load_records(source: Source) -> Records:
         schema=table.schema,
         warnings=(*table.notes, *_read_as(table.schema)),
         public_assumptions=assumed,
+        declared_sizes=training_sizes(source, table.schema.group_sizes),
     )
+
+
+def training_sizes(source: Source, sizes: Mapping[str, float]) -> dict[str, float]:
+    """What sizes declared for a table say of its training records: the rest is for testing."""
+    share = 1.0 if source.table is None else 1 - source.test_fraction
+    return {name: share * size for name, size in sizes.items()}
 
 
 def _named_records(source: Source) -> Records:
@@ -84,7 +107,12 @@ def _named_records(source: Source) -> Records:
     _refuse_table_options(source)
     loaded = load_dataset(source.dataset)
     return Records(
-        name=source.dataset, train=loaded.train, test=loaded.test, schema=loaded.schema, warnings=loaded.notes
+        name=source.dataset,
+        train=loaded.train,
+        test=loaded.test,
+        schema=loaded.schema,
+        warnings=loaded.notes,
+        public_assumptions=(PUBLISHED,),
     )
 
 

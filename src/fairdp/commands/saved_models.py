@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
@@ -17,6 +16,7 @@ from fairdp._files import json_bytes, write_out
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
 from fairdp.data.catalog import load_dataset
+from fairdp.data.distinct import spellings_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
@@ -56,11 +56,11 @@ def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None =
     rows = read_table(table)
     if id_column is not None and id_column not in rows:
         raise ParameterError("id_column", id_column, f"is not a column of {str(table)!r}")
-    records, ids = schema.encode(rows), None if id_column is None else rows[id_column].tolist()
+    records, ids = schema.encode(rows), None if id_column is None else spellings_of(rows[id_column])
     scores, groups = estimator.scores(records), _groups(estimator, schema, rows)
     decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
     named = np.where(decisions == 1, schema.positive, schema.negative)
-    frame = pd.DataFrame({"score": scores, "probability": expit(scores), "decision": named})
+    frame = pd.DataFrame({"score": scores, "probability": estimator.probabilities(records), "decision": named})
     if estimator.predictor_.tosses_coins:
         chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
         frame.insert(2, "chance", chances)

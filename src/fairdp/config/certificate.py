@@ -50,6 +50,7 @@ class NoCertificate(StrEnum):
     ONE_GROUP = "one_group"
     EPSILON_INFINITE = "epsilon_infinite"
     EPSILON_TOO_SMALL = "epsilon_too_small"
+    RULE_MOVED = "rule_moved"
 
     @property
     def explanation(self) -> str:
@@ -59,6 +60,8 @@ class NoCertificate(StrEnum):
             NoCertificate.ONE_GROUP: "there is only one group, hence no gap to bound",
             NoCertificate.EPSILON_INFINITE: "it is made from noisy counts, and `epsilon`=inf asks for no noise",
             NoCertificate.EPSILON_TOO_SMALL: f"at an epsilon below {SMALLEST_EPSILON} only noise would be counted",
+            NoCertificate.RULE_MOVED: "the rule was moved after it was certified; fairdp certify makes a new one on "
+            "fresh records",
         }[self]
 
 

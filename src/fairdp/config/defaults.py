@@ -5,8 +5,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fairdp._checks import DataError
-from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, check_parameters
+from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, DEFAULT_PRICE, check_parameters
 from fairdp.config.training import TrainConfig
+
+# The smallest group should be seen this often in an average step, and a run should have that many steps.
+SMALLEST_BATCH = 16
+FEWEST_STEPS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +21,7 @@ class Defaults:
     """
 
     sample_rate: float
-    # How often a record is seen on average; a run has FEWEST_STEPS steps at least.
+    # How often a record is seen on average; a run has ``fewest_steps`` at least.
     n_epochs: int
     clip_norm: float
     learning_rates: tuple[float, ...]
@@ -28,6 +32,15 @@ class Defaults:
     largest_noise_step: float = math.inf
     # Another forward pass through a network is dear, another product with a vector is not.
     steps_per_look: int = 4
+    fewest_steps: int = FEWEST_STEPS
+    most_steps: int = 10**9
+    # The step size is at most so much for each record.
+    rate_per_record: float = math.inf
+    # Beyond so many records a step samples a batch of the second number, instead of taking everybody.
+    all_at_once: tuple[float, float] | None = None
+    # What the input layer asks about all records before training, and its share of the privacy.
+    asks: str = ""
+    asks_share: float = 0.0
 
 
 # `verify` plans a run again from these, and from the numbers below: with any change raise SCHEMA_VERSION in
@@ -38,9 +51,31 @@ DEFAULTS: dict[str, Defaults] = {
     "cnn": Defaults(sample_rate=0.05, n_epochs=15, clip_norm=1.0, learning_rates=(0.005, 0.002), activation="tanh"),
 }
 
+# Norm of the rows of a joint model without hidden layers; the constant beside them is 1.
+ROW_NORMS = {"logistic": 6.0, "oriented_gradients": 3.1}
 # Plain gradients: Adam scales every coordinate by what it has seen, so that a pull does not have the same effect twice.
 _PULLED = Defaults(
     sample_rate=0.1, n_epochs=40, clip_norm=1.0, learning_rates=(1.0,), activation="relu", optimizer="sgd", momentum=0.5
+)
+
+
+def _row_length(kind: str) -> float:
+    """Norm of a row with its constant."""
+    return math.hypot(ROW_NORMS[kind], 1.0)
+
+
+# Everybody in every step: noise then depends on the length of the path alone, not on the number of steps.
+_JOINT = Defaults(
+    sample_rate=1.0,
+    n_epochs=100,
+    fewest_steps=20,
+    most_steps=100,
+    all_at_once=(100_000, 32_000),
+    clip_norm=1.0,
+    learning_rates=(1.0,),
+    activation="relu",
+    optimizer="sgd",
+    momentum=0.9,
 )
 # Methods that are trained otherwise: what follows measured rates needs large batches.
 METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
@@ -50,6 +85,26 @@ METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
     ("fairdp_parity", "mlp"): _PULLED,
     ("fairdp_parity", "custom"): _PULLED,
     ("fairdp_parity", "cnn"): replace(_PULLED, sample_rate=0.05, n_epochs=15, activation="tanh"),
+    ("fairdp_frontier", "logistic"): replace(
+        _JOINT,
+        n_epochs=60,
+        momentum=0.8,
+        clip_norm=_row_length("logistic"),
+        learning_rates=(20.0 / _row_length("logistic") ** 2,),
+        rate_per_record=0.0006 / _row_length("logistic") ** 2,
+        largest_noise_step=0.0168 / _row_length("logistic"),
+        asks="frequencies",
+        asks_share=0.02,
+    ),
+    ("fairdp_frontier", "oriented_gradients"): replace(
+        _JOINT,
+        n_epochs=60,
+        clip_norm=_row_length("oriented_gradients"),
+        learning_rates=(8.0 / _row_length("oriented_gradients") ** 2,),
+        largest_noise_step=0.0105 / _row_length("oriented_gradients"),
+        asks="centre",
+        asks_share=0.03,
+    ),
     # Still larger batches cost no more privacy here and make the measured rates precise.
     ("fairdp_parity", "logistic"): replace(
         _PULLED,
@@ -60,11 +115,15 @@ METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
         steps_per_look=1,
     ),
 }
-METHOD_MODELS = {"raco_dp": "logistic", "fairdp_parity": "logistic", "fairfm": "logistic", "fairfm_smooth": "logistic"}
-
-# The smallest group should be seen this often in an average step, and a run should have that many steps.
-SMALLEST_BATCH = 16
-FEWEST_STEPS = 200
+METHOD_IMAGES = {"fairdp_frontier": "oriented_gradients"}
+SMALLEST_IMAGE = 8
+METHOD_MODELS = {
+    "fairdp_frontier": "logistic",
+    "raco_dp": "logistic",
+    "fairdp_parity": "logistic",
+    "fairfm": "logistic",
+    "fairfm_smooth": "logistic",
+}
 
 
 def kind_of(model: str, module: object, shape: tuple[int, ...], method: str) -> str:
@@ -74,7 +133,10 @@ def kind_of(model: str, module: object, shape: tuple[int, ...], method: str) -> 
         return "custom"
     if model != "auto":
         return model
-    return "cnn" if len(shape) == 3 else METHOD_MODELS.get(method, "mlp")
+    if len(shape) == 3:
+        # Smaller images have no cells.
+        return METHOD_IMAGES.get(method, "cnn") if min(shape[1:]) >= SMALLEST_IMAGE else "cnn"
+    return METHOD_MODELS.get(method, "mlp")
 
 
 def defaults_of(kind: str, method: str) -> Defaults:
@@ -82,10 +144,12 @@ def defaults_of(kind: str, method: str) -> Defaults:
     return METHOD_DEFAULTS.get((method, kind)) or DEFAULTS.get(kind, DEFAULTS["mlp"])
 
 
-def default_sample_rate(defaults: Defaults, smallest_group: float) -> float:
+def default_sample_rate(defaults: Defaults, sizes: tuple[float, ...]) -> float:
     """Sampling rate from public sizes: the default, raised where the smallest group would hardly be sampled."""
-    rate = defaults.sample_rate
-    return min(1.0, max(rate, SMALLEST_BATCH / max(smallest_group, 1.0)))
+    rate, n_records = defaults.sample_rate, sum(sizes)
+    if defaults.all_at_once is not None and n_records > defaults.all_at_once[0]:
+        rate = defaults.all_at_once[1] / n_records
+    return min(1.0, max(rate, SMALLEST_BATCH / max(min(sizes), 1.0)))
 
 
 def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_rate: float | None) -> None:
@@ -119,7 +183,7 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
 
 def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     """Number of steps in which every record is seen about ``n_epochs`` times."""
-    return max(FEWEST_STEPS, round(defaults.n_epochs / sample_rate))
+    return min(defaults.most_steps, max(defaults.fewest_steps, round(defaults.n_epochs / sample_rate)))
 
 
 _NUMBERS = {field.name for field in fields(TrainConfig)}
@@ -130,7 +194,7 @@ TRAINING_PARAMETERS = tuple(name for name in DECLARED if name in _NUMBERS or nam
 def train_config(
     kind: str,
     method: str,
-    smallest_group: float,
+    sizes: tuple[float, ...],
     *,
     sample_rate: float | None,
     n_steps: int | None,
@@ -140,13 +204,15 @@ def train_config(
     momentum: float | None = None,
     max_gap: float | None = None,
     min_ratio: float | None = None,
+    price: float | None = None,
     **others: Any,
 ) -> TrainConfig:
     """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
     defaults = defaults_of(kind, method)
-    rate = default_sample_rate(defaults, smallest_group) if sample_rate is None else sample_rate
+    rate = default_sample_rate(defaults, sizes) if sample_rate is None else sample_rate
     check_parameters(sample_rate=rate)
-    rates = defaults.learning_rates if learning_rate is None else learning_rate
+    most = defaults.rate_per_record * sum(sizes)
+    rates = tuple(min(eta, most) for eta in defaults.learning_rates) if learning_rate is None else learning_rate
     return TrainConfig(
         sample_rate=rate,
         n_steps=default_n_steps(defaults, rate) if n_steps is None else n_steps,
@@ -157,6 +223,9 @@ def train_config(
         # Who asks for a ratio has said what is wanted; a gap on top of it has to be asked for.
         max_gap=(DEFAULT_MAX_GAP if min_ratio is None else 1.0) if max_gap is None else max_gap,
         min_ratio=0.0 if min_ratio is None else min_ratio,
+        price=(DEFAULT_PRICE if max_gap is None and min_ratio is None else math.inf) if price is None else price,
+        asks=defaults.asks,
+        asks_share=defaults.asks_share,
         # A step size that was asked for is taken.
         largest_noise_step=defaults.largest_noise_step if learning_rate is None else math.inf,
         steps_per_look=defaults.steps_per_look,

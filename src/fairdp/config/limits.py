@@ -1,7 +1,7 @@
 """What values a parameter may have, where that takes more than one line to say."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -75,6 +75,31 @@ def layer_sizes(**values: Any) -> None:
             raise ParameterError(name, value, "must be a tuple of layer sizes such as (32,)")
         for size in value:
             _checks.positive_integer(**{name: size})
+
+
+def group_sizes(**values: Any) -> None:
+    """Every value is the word "public", or a positive size for each of some groups."""
+    for name, value in values.items():
+        if isinstance(value, str) and value == "public":
+            continue
+        if not isinstance(value, Mapping) or not value:
+            raise ParameterError(
+                name,
+                value,
+                "must be 'public' or a size for each group, such as {'f': 900, 'm': 1100}",
+                "Leave it out to count them with noise.",
+            )
+        for group, size in value.items():
+            if isinstance(size, bool) or not (isinstance(size, Real) and 0 < float(size) < math.inf):
+                raise ParameterError(name, {group: size}, "must give every group a positive size")
+
+
+def group_names(**values: Any) -> None:
+    """Every value is a collection of different names."""
+    for name, value in values.items():
+        texts = [] if isinstance(value, str) or not isinstance(value, Iterable) else [str(one) for one in value]
+        if not texts or len(set(texts)) < len(texts):
+            raise ParameterError(name, value, "must be a tuple of different names such as ('f', 'm')")
 
 
 def physical_batch(**values: int) -> None:

@@ -13,7 +13,10 @@ class ModelConfig:
 
     A logistic model with ``n_active`` has bounded inputs, as if so many of them were not zero in a record; with
     ``normalize_inputs`` all records have about the same norm, so that clipping treats them alike, and inputs that are
-    numbers (``numeric``, by position) are bent, so that a score need not rise or fall with them.
+    numbers (``numeric``, by position) are bent, so that a score need not rise or fall with them. A joint model has
+    ``n_cells`` outputs; before it stand rows of norm ``row_norm``, in which numbers become hats and bins (``zeros``:
+    where zero lies on the scale of each; ``bounded``: whether they are within [0, 1], as declared columns are;
+    ``most_squares``: the squared norm of such a row before weights, at most).
     """
 
     kind: str
@@ -23,12 +26,18 @@ class ModelConfig:
     n_active: int = 0
     normalize_inputs: bool = False
     numeric: tuple[int, ...] = ()
+    n_cells: int = 0
+    zeros: tuple[float, ...] = ()
+    bounded: bool = True
+    most_squares: float = 1.0
+    row_norm: float = 1.0
 
     def __post_init__(self) -> None:
         _checks.one_of((*MODELS, "custom"), model=self.kind)
         check_parameters(hidden=self.hidden, activation=self.activation)
         for name in ("hidden", "numeric"):
             object.__setattr__(self, name, tuple(int(value) for value in getattr(self, name)))
+        object.__setattr__(self, "zeros", tuple(float(value) for value in self.zeros))
         if self.kind == "mlp" and not self.hidden:
             raise ParameterError(
                 "hidden", self.hidden, "must name at least one layer size", "For none use `model`='logistic'."

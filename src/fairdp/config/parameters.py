@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert")
 DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
 
-MODELS = ("logistic", "mlp", "cnn")
+MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 # What a fairness target may be about: every method that takes one knows each of them.
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
 DEFAULT_MAX_GAP = 0.03
+# Points of accuracy that the default target may cost for each point of gap that it closes.
+DEFAULT_PRICE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +59,16 @@ class Parameters:
     """The parameters of an estimator with their defaults; None stands for a default that depends on other choices."""
 
     method: str = parameter(
-        "fairdp_parity",
+        "fairdp_frontier",
         DATA,
         "Training method; `fairdp methods` lists them. The default aims at a fairness target; `fairdp` is the paper's.",
     )
-    model: str = parameter("auto", DATA, "Network before the linear head.", choices=("auto", *MODELS))
+    model: str = parameter(
+        "auto",
+        DATA,
+        "Network before the linear head; `oriented_gradients` are public features of images.",
+        choices=("auto", *MODELS),
+    )
     hidden: tuple[int, ...] = parameter((32,), DATA, "Sizes of the hidden layers of the MLP.", check=limits.layer_sizes)
     module: Callable[..., Any] | None = parameter(
         None,
@@ -74,11 +81,21 @@ class Parameters:
         1.0, PRIVACY, "Privacy budget ε for adding or removing one record; inf trains without noise, for debugging."
     )
     delta: float = parameter(1e-5, PRIVACY, "Privacy budget δ; must be below one over the number of records.")
-    group_sizes: str = parameter(
-        "public",
+    group_sizes: str | Mapping[str, float] | None = parameter(
+        None,
         PRIVACY,
-        "Whether group sizes are public; private ones are counted with noise, for 5 % of `epsilon`.",
-        choices=("public", "private"),
+        "Number of records in each group, by name, if known beforehand; roughly is enough. Or public, if anyone may "
+        "know the exact numbers.",
+        check=limits.group_sizes,
+        when_none="counted with noise, for 1 % of the privacy",
+    )
+    groups: tuple[str, ...] | None = parameter(
+        None,
+        PRIVACY,
+        "Names of the groups, declared beforehand, for `fit`; other names are refused.",
+        flag=None,
+        check=limits.group_names,
+        when_none="those of `group_sizes`, or read from the records, which the privacy statement then says",
     )
     max_sample_weight: float = parameter(
         1.0,
@@ -98,8 +115,8 @@ class Parameters:
     parity: str = parameter(
         "demographic_parity",
         TARGET,
-        "Rates that should agree between the groups; for methods with a target: `fairdp_parity`, `raco_dp`, "
-        "`dp_postprocess`.",
+        "Rates that should agree between the groups; for methods with a target: `fairdp_frontier`, "
+        "`fairdp_parity`, `raco_dp`, `dp_postprocess`.",
         choices=PARITIES,
     )
     max_gap: float | None = parameter(
@@ -122,6 +139,21 @@ class Parameters:
         "Share of positive decisions to aim at; not for `raco_dp`.",
         check=limits.share(0.2),
         when_none="any",
+    )
+
+    price: float | None = parameter(
+        None,
+        TARGET,
+        "Most accuracy to pay for a unit of gap, for `fairdp_frontier`; what a target costs beyond it is not paid.",
+        check=_checks.positive,
+        when_none=f"{DEFAULT_PRICE:g} for the default target; for one that you state what it takes, with two groups at "
+        "most 0.6",
+    )
+    cost_ratio: float = parameter(
+        1.0,
+        TARGET,
+        "What a wrong refusal costs, in wrong acceptances, for `fairdp_frontier`; above 1 more people are accepted.",
+        check=_checks.finite_positive,
     )
 
     certify_fraction: float = parameter(

@@ -4,7 +4,15 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from fairdp.config.defaults import DEFAULTS, METHOD_DEFAULTS, METHOD_MODELS, Defaults, default_n_steps, defaults_of
+from fairdp.config.defaults import (
+    DEFAULTS,
+    METHOD_DEFAULTS,
+    METHOD_IMAGES,
+    METHOD_MODELS,
+    Defaults,
+    default_n_steps,
+    defaults_of,
+)
 from fairdp.config.parameters import DECLARED, GROUPS, Declaration
 
 T = TypeVar("T")
@@ -34,7 +42,8 @@ def default_text(name: str) -> str:
         return _listed(tables) if tables == images else f"{_listed(tables)}; images: {_listed(images)}"
     if name == "model":
         logistic = ", ".join(f"`{method}`" for method in sorted(METHOD_MODELS) if METHOD_MODELS[method] == "logistic")
-        return f"auto: cnn for images; logistic for {logistic}; else mlp"
+        features = ", ".join(f"`{method}`" for method in METHOD_IMAGES)
+        return f"auto: cnn for images, but oriented_gradients for {features}; tables: logistic for {logistic}; else mlp"
     return declared.when_none if declared.default is None else shown(declared.default)
 
 
@@ -43,7 +52,7 @@ def default_by_method(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     value_of = BY_METHOD[name]
     methods = sorted({*METHOD_MODELS, *(method for method, _ in METHOD_DEFAULTS)})
     tables = {method: value_of(defaults_of(METHOD_MODELS.get(method, "mlp"), method)) for method in methods}
-    images = {method: value_of(defaults_of("cnn", method)) for method in methods}
+    images = {method: value_of(defaults_of(METHOD_IMAGES.get(method, "cnn"), method)) for method in methods}
     return _with_others(tables, value_of(DEFAULTS["mlp"])), _with_others(images, value_of(DEFAULTS["cnn"]))
 
 

@@ -23,6 +23,10 @@ class TrainConfig:
         the clip norm above, where a method makes it larger, and before momentum.
     steps_per_look
         Every how many steps ``fairdp_parity`` looks at the decisions of the averaged model.
+    price
+        Most accuracy to pay for a unit of gap; infinite to pay what it takes.
+    asks, asks_share
+        What the input layer of a model asks about all records before training, as a code, and its share of the privacy.
     """
 
     sample_rate: float
@@ -43,6 +47,10 @@ class TrainConfig:
     positive_rate: float | None = None
     largest_noise_step: float = math.inf
     steps_per_look: int = 1
+    price: float = math.inf
+    cost_ratio: float = Parameters.cost_ratio
+    asks: str = ""
+    asks_share: float = 0.0
     fairness_weight: float = Parameters.fairness_weight
     grouping: str = Parameters.grouping
     max_sample_rate: float = Parameters.max_sample_rate

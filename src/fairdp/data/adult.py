@@ -75,6 +75,7 @@ def _read(path: Path) -> pd.DataFrame:
         names=FILE_COLUMNS.split(),
         skipinitialspace=True,
         comment="|",
+        dtype=str,
         keep_default_na=False,
         index_col=False,
     )

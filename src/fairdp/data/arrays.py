@@ -1,7 +1,7 @@
 """Arrays as users hold them, checked by scikit-learn's rules."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,9 +11,10 @@ from sklearn.utils.validation import validate_data
 
 from fairdp import _checks
 from fairdp._checks import DataError
+from fairdp.config import limits
 from fairdp.data.grouped import GroupedData
 from fairdp.data.labels import binary_codes
-from fairdp.data.sensitive import groups_of
+from fairdp.data.sensitive import codes_of, groups_of
 
 
 def grouped_arrays(
@@ -27,7 +28,7 @@ def grouped_arrays(
     with _own_remedies():
         records, labels = validate_data(estimator, X, y, dtype=np.float32, allow_nd=True)
     classes, codes = binary_codes(labels)
-    groups, names = groups_of(sensitive_features, len(codes))
+    groups, names = _declared_or_read(estimator, sensitive_features, len(codes))
     if sensitive_features is None:
         # The line to name is the one that calls `fit`.
         warnings.warn("no sensitive_features given: all records are one group.", UserWarning, stacklevel=3)
@@ -35,6 +36,25 @@ def grouped_arrays(
     if shares is not None and len(np.unique(codes[shares > 0])) < 2:
         raise DataError("`sample_weight` leaves at most one class with any weight; give both labels some.")
     return GroupedData(records, codes, groups, names, shares), classes
+
+
+def declared_groups(estimator: Any) -> tuple[str, ...] | None:
+    """Group names that an estimator declares, by itself or with their sizes; None leaves them to the records."""
+    if estimator.groups is not None:
+        limits.group_names(groups=estimator.groups)
+        return tuple(str(name) for name in estimator.groups)
+    by_group = isinstance(estimator.group_sizes, Mapping) and estimator.grouping == "attribute"
+    return tuple(str(name) for name in estimator.group_sizes) if by_group else None
+
+
+def _declared_or_read(
+    estimator: Any, sensitive_features: ArrayLike | None, n_samples: int
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Group codes and names; a declared group may have no record."""
+    declared = declared_groups(estimator)
+    if declared is None or sensitive_features is None:
+        return groups_of(sensitive_features, n_samples)
+    return codes_of(sensitive_features, n_samples, declared, known_to="declared are"), declared
 
 
 def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float) -> NDArray[np.float64]:

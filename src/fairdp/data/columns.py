@@ -1,9 +1,8 @@
 """Kinds of input column, each declared in public and encoded row by row into numbers in [0, 1]."""
 
-import datetime
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +11,12 @@ from numpy.typing import NDArray
 
 from fairdp import _checks
 from fairdp._checks import DataError
+from fairdp.data.cells import MISSING_WORDS, folded, spelling_of, text_of
+from fairdp.data.distinct import distinct_cells, each_cell, first_row, numbers_of
 
 MISSING = "?"
+# Instead of a position among the categories.
+_ABSENT, _UNDECLARED = -1, -2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,12 @@ class Numeric:
         scaled = (self._transformed(np.clip(numbers, self.low, self.high)) - low) / (high - low)
         features = np.column_stack([np.where(absent, 0.5, scaled), absent])
         return features[:, : len(self.feature_names)].astype(np.float32)
+
+    @property
+    def zero(self) -> float:
+        """Where zero lies on the scale from 0 to 1, or the end that is nearer to it."""
+        low, zero, high = self._transformed(np.array([self.low, min(max(0.0, self.low), self.high), self.high]))
+        return float((zero - low) / (high - low))
 
     def _transformed(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sign(numbers) * np.log1p(np.abs(numbers)) if self.transform == "signed_log" else numbers
@@ -132,10 +141,10 @@ class OtherThan:
 
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """Indicator, shape (n_samples, 1)."""
-        codes, uniques = _factorized(values)
-        refuse_missing(self.name, codes < 0, values.index, remedy="fill the row or leave it out")
-        differs = np.array([text_of(unique) != self.value for unique in uniques], dtype=np.float32)
-        return differs[codes][:, None]
+        codes, cells = distinct_cells(values)
+        places = _places(values, cells, (self.value,), other="", missing="")[codes]
+        refuse_missing(self.name, places == _ABSENT, values.index, remedy="fill the row or leave it out")
+        return (places == _UNDECLARED)[:, None].astype(np.float32)
 
 
 Column = Numeric | Categorical | Binned | OtherThan
@@ -143,86 +152,72 @@ Column = Numeric | Categorical | Binned | OtherThan
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedColumns:
-    """What is public about the inputs of a table: how many columns they come from, and which inputs are numbers."""
+    """What is public about the inputs of a table: how many columns they come from, and which inputs are numbers.
+
+    ``zeros`` says where zero lies on the scale of each number, ``n_indicators`` how many numbers have a second input
+    that is one where the value is missing.
+    """
 
     n_columns: int
     numeric: tuple[int, ...]
+    zeros: tuple[float, ...]
+    n_indicators: int
 
     @classmethod
     def of(cls, columns: Sequence["Column"]) -> "EncodedColumns":
         """The positions of the numbers among the inputs that these columns become."""
-        numeric, position = [], 0
-        for column in columns:
-            if isinstance(column, Numeric):
-                numeric.append(position)
-            position += len(column.feature_names)
-        return cls(n_columns=len(columns), numeric=tuple(numeric))
+        starts = itertools.accumulate((len(column.feature_names) for column in columns), initial=0)
+        numbers = {start: column for start, column in zip(starts, columns, strict=False) if isinstance(column, Numeric)}
+        return cls(
+            n_columns=len(columns),
+            numeric=tuple(numbers),
+            zeros=tuple(column.zero for column in numbers.values()),
+            n_indicators=sum(column.missing == "indicator" for column in numbers.values()),
+        )
+
+    @property
+    def most_squares(self) -> float:
+        """Squared norm, at most, of a row where a category is one entry, and a number hats on two scales and a bin."""
+        return float(self.n_columns + 2 * len(self.numeric) + self.n_indicators)
 
 
-def text_of(value: object) -> str:
-    """The text under which a value is declared and compared, the same whatever type a file reader chose.
+def category_codes(
+    values: pd.Series, name: str, categories: tuple[str, ...], *, other: str = "", missing: str = MISSING
+) -> NDArray[np.int64]:
+    """Position of each row's value among the declared categories, shape (n_samples,); ``other`` as in `Categorical`.
 
-    >>> [text_of(value) for value in (1, 1.0, "1", True, "White ")]
-    ['1', '1', '1', 'True', 'White']
+    A missing value counts as the category ``missing``; where that is empty or not declared it is refused.
     """
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip()
+    codes, cells = distinct_cells(values)
+    places = _places(values, cells, categories, other=other, missing=missing)[codes]
+    unknown = np.flatnonzero(places == _UNDECLARED)
+    if len(unknown):
+        held, row = spelling_of(cells[codes[unknown[0]]]), first_row(unknown, values.index)
+        remedy = "declare it, or a category that others count as, or correct the row"
+        raise DataError(f"column {name!r} holds {held!r} in row {row}, which the schema does not declare; {remedy}.")
+    remedy = f"declare the category {missing!r} or fill the row" if missing else "fill or drop them"
+    refuse_missing(name, places == _ABSENT, values.index, remedy=remedy)
+    return places
 
 
-def category_codes(values: pd.Series, name: str, categories: tuple[str, ...], *, other: str = "") -> NDArray[np.int64]:
-    """Position of each row's value among the declared categories, shape (n_samples,); ``other`` as in `Categorical`."""
-    codes, uniques = _factorized(values)
-    position = {category: i for i, category in enumerate(categories)}
-    texts = [text_of(unique) for unique in uniques]
-    if other:
-        texts = [text if text in position else other for text in texts]
-    for i, text in enumerate(texts):
-        if text not in position:
-            row = first_row(np.flatnonzero(codes == i), values.index)
-            remedy = "declare it, or a category that others count as, or correct the row"
-            raise DataError(
-                f"column {name!r} holds {text!r} in row {row}, which the schema does not declare; {remedy}."
-            )
-    if MISSING not in position:
-        refuse_missing(name, codes < 0, values.index, remedy=f"declare the category {MISSING!r} or fill the row")
-    # Code −1 marks a missing value: it picks the last entry.
-    return np.array([*(position[text] for text in texts), position.get(MISSING, -1)], dtype=np.int64)[codes]
+def _places(
+    values: pd.Series, cells: list[object], categories: tuple[str, ...], *, other: str, missing: str
+) -> NDArray[np.int64]:
+    """Position of each cell among the categories, or why it has none; by this cell and what is declared alone."""
+    declared = {category: place for place, category in enumerate(categories)}
+    known = {text_of(category): declared[category] for category in reversed(categories)} | declared
 
+    def place_of(cell: object) -> int:
+        spelling = spelling_of(cell)
+        # As it stands, 01 is a code; only where no such code is declared may it be the number 1.
+        place = known.get(spelling, known.get(folded(spelling)))
+        if place is not None:
+            return place
+        if spelling in MISSING_WORDS:
+            return declared.get(missing, _ABSENT)
+        return declared[other] if other else _UNDECLARED
 
-def numbers_of(values: pd.Series) -> NDArray[np.float64]:
-    """The column as floats with NaN for missing; dates become days since 1970-01-01."""
-    if pd.api.types.is_datetime64_any_dtype(values):
-        return _days(values)
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    # Each value is a number or a date by itself: what one row means must not depend on the others.
-    other = np.isnan(numbers) & values.notna().to_numpy(dtype=bool)
-    if other.any():
-        days = _days(dates_of(values[other]))
-        wrong = np.flatnonzero(other)[np.isnan(days)]
-        if len(wrong):
-            value, row = values.iloc[wrong[0]], first_row(wrong, values.index)
-            raise DataError(f"column {values.name!r} holds {value!r} in row {row}, which is not a number; correct it.")
-        # Conversion may have handed out a view of the table.
-        numbers = numbers.copy()
-        numbers[other] = days
-    return numbers
-
-
-def dates_of(values: pd.Series) -> pd.Series:
-    """Values read as ISO 8601 dates, missing where they are none."""
-    texts = values.map(text_of, na_action="ignore")
-    return pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-
-
-def days_of(date: datetime.date) -> float:
-    """Days from 1970-01-01 to a date."""
-    return float((datetime.date(date.year, date.month, date.day) - datetime.date(1970, 1, 1)).days)
-
-
-def _days(dates: pd.Series) -> NDArray[np.float64]:
-    since = pd.to_datetime(dates, utc=True) - pd.Timestamp(0, tz="UTC")
-    return np.asarray(since / pd.Timedelta(days=1), dtype=np.float64)
+    return np.array(each_cell(values, cells, place_of), dtype=np.int64)
 
 
 def refuse_missing(name: str, absent: NDArray[np.bool_], index: pd.Index, *, remedy: str) -> None:
@@ -230,18 +225,3 @@ def refuse_missing(name: str, absent: NDArray[np.bool_], index: pd.Index, *, rem
     if absent.any():
         first = first_row(np.flatnonzero(absent), index)
         raise DataError(f"column {name!r} has {int(absent.sum())} missing values, the first in row {first}; {remedy}.")
-
-
-def first_row(positions: NDArray[np.intp], index: pd.Index) -> int:
-    """The first of these rows as people count, from 1; in a batch from its place in the table."""
-    before = index.start if isinstance(index, pd.RangeIndex) and index.step == 1 else 0
-    return before + int(positions[0]) + 1
-
-
-def _factorized(values: pd.Series) -> tuple[NDArray[np.int64], list[Hashable]]:
-    """Codes and distinct values; code −1 is a missing value."""
-    try:
-        codes, uniques = pd.factorize(values)
-    except TypeError:
-        raise DataError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
-    return codes.astype(np.int64), list(uniques)

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fairdp._checks import DataError
-from fairdp.data.columns import Categorical, Column, Numeric, numbers_of, text_of
+from fairdp.data.columns import Categorical, Column, Numeric
+from fairdp.data.distinct import numbers_of, spellings_of
 from fairdp.data.schema import TableSchema
 
 LABEL = "Default"
@@ -58,9 +59,8 @@ def credit_schema() -> TableSchema:
 
 def read_credit(folder: str | Path) -> pd.DataFrame:
     """All rows with the label column ``Default`` and sex as ``Male`` or ``Female``."""
-    frame = canonical_credit(pd.read_csv(Path(folder) / "UCI_Credit_Card.csv"))
-    sex = frame["SEX"].map(lambda code: SEX_NAMES.get(text_of(code), text_of(code)))
-    return frame.assign(SEX=sex)
+    frame = canonical_credit(_read_csv((Path(folder) / "UCI_Credit_Card.csv").read_bytes()))
+    return frame.assign(SEX=[SEX_NAMES.get(code, code) for code in spellings_of(frame["SEX"])])
 
 
 def canonical_credit(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def content_sha256(content: bytes) -> str:
 
 def _read_csv(content: bytes) -> pd.DataFrame:
     try:
-        return pd.read_csv(io.BytesIO(content))
+        return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
     except ValueError:
         raise DataError("the credit table is not a CSV file; give the file as published.") from None
 

@@ -6,7 +6,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from fairdp._checks import DataError
-from fairdp.data.columns import Binned, Categorical, Column, Numeric, OtherThan, days_of, text_of
+from fairdp.data.cells import days_of, spelling_of
+from fairdp.data.columns import Binned, Categorical, Column, Numeric, OtherThan
 
 COLUMN_TYPES: Mapping[str, type[Column]] = {
     "numeric": Numeric,
@@ -53,7 +54,7 @@ def entry_text(where: str, value: Any) -> str:
         raise DataError(f"{where} was read as the truth value {value}; put it in quotes.")
     if not isinstance(value, str | int | float):
         raise DataError(f"{where} must be one word or number, got {value!r}.")
-    return text_of(value)
+    return spelling_of(value)
 
 
 def texts_of(where: str, values: Any) -> tuple[str, ...]:
@@ -63,6 +64,13 @@ def texts_of(where: str, values: Any) -> tuple[str, ...]:
 def others_of(sensitive: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     others = tuple(entry_text("sensitive: other", entry.get("other", "")) for entry in sensitive)
     return others if any(others) else ()
+
+
+def truth(where: str, value: Any) -> bool:
+    """A truth value, never a word: "false" in quotes would count as true."""
+    if not isinstance(value, bool):
+        raise DataError(f"{where} must be true or false, without quotes, got {value!r}.")
+    return value
 
 
 def listed(where: str, values: Any) -> Sequence[Any]:

@@ -1,12 +1,16 @@
 """Guess input columns from a table; what is guessed counts as public, so every guess leaves a note."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from fairdp._checks import DataError
-from fairdp.data.columns import MISSING, Categorical, Column, Numeric, dates_of, numbers_of, text_of
+from fairdp.data.cells import kind_of, number_of, spelling_of, text_of
+from fairdp.data.columns import MISSING, Categorical, Column, Numeric
+from fairdp.data.distinct import distinct_cells, each_cell, numbers_of
 
 # A number with at most so many distinct values is taken for a code, not for a quantity.
 MAX_CODES = 12
@@ -30,42 +34,85 @@ def infer_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, .
     return tuple(columns), tuple(notes)
 
 
-def infer_positive(values: list[object]) -> tuple[str, tuple[str, ...]]:
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """What the cells of a column are.
+
+    Parameters
+    ----------
+    kind
+        What all of them are that are not missing: ``truth``, ``number``, ``code`` (numbers, some with leading zeros),
+        ``date`` or else ``word``.
+    counts
+        Rows of each text, in the order of the numbers or of the alphabet. Words keep their spelling; numbers that are
+        written in several ways have one text.
+    n_missing
+        Rows without a value.
+    whole
+        Whether all are whole numbers that are written as such.
+    """
+
+    kind: str
+    counts: Mapping[str, int]
+    n_missing: int
+    whole: bool
+
+
+def observe(values: pd.Series) -> Observed:
+    """Look at each cell of a column by itself."""
+    codes, cells = distinct_cells(values)
+    kinds = np.array(each_cell(values, cells, kind_of))
+    rows = np.bincount(np.where(codes < 0, len(cells) - 1, codes), minlength=len(cells))
+    present = [i for i in np.flatnonzero(rows) if kinds[i] != "missing"]
+    kind = _common_kind({str(kinds[i]) for i in present})
+    text = spelling_of if kind == "word" else text_of
+    counts: dict[str, int] = {}
+    for i in present:
+        counts[text(cells[i])] = counts.get(text(cells[i]), 0) + int(rows[i])
+    ordered = sorted(counts, key=_by_number if kind in ("number", "code") else None)
+    return Observed(
+        kind=kind,
+        counts={each: counts[each] for each in ordered},
+        n_missing=int(rows.sum() - sum(counts.values())),
+        whole=kind == "number" and all(_is_whole(cells[i]) for i in present),
+    )
+
+
+def infer_positive(texts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Which of two label values is positive, never by its frequency, and a note where that is a guess."""
-    texts = {text_of(value).lower(): text_of(value) for value in values}
-    for known in ({"0", "1"}, {"false", "true"}, {"no", "yes"}):
-        if set(texts) == known:
-            return texts[max(known)], ()
-    last = text_of(_sorted(values)[-1])
+    known = {text.lower(): text for text in texts}
+    for pair in ({"0", "1"}, {"false", "true"}, {"no", "yes"}):
+        if set(known) == pair:
+            return known[max(pair)], ()
+    last = texts[-1]
     return last, (f"the positive label is {last!r}, the last in sort order; name another with positive.",)
 
 
-def distinct_values(values: pd.Series) -> list[object]:
-    """Values that differ as text and are not missing, sorted where they can be compared."""
-    try:
-        return _sorted(list({text_of(value): value for value in pd.unique(values.dropna())}.values()))
-    except TypeError:
-        raise DataError(f"column {values.name!r} holds lists or objects; give numbers, text or dates.") from None
+def _common_kind(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "code" if kinds == {"number", "code"} else "word"
 
 
-def _sorted(values: list[Any]) -> list[Any]:
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=text_of)
+def _by_number(text: str) -> tuple[float, str]:
+    return number_of(text) or 0.0, text
+
+
+def _is_whole(cell: object) -> bool:
+    return not isinstance(cell, float | np.floating) and spelling_of(cell).removeprefix("-").isdecimal()
 
 
 def _infer_column(name: str, values: pd.Series) -> Column | str:
     """The column, or a note that says why it is left out."""
-    distinct = distinct_values(values)
-    if len(distinct) + bool(values.isna().any()) < 2:
+    seen = observe(values)
+    if len(seen.counts) + bool(seen.n_missing) < 2:
         return f"column {name!r} is left out: it has the same value in every row."
-    if _is_identifier(values, distinct):
+    if _is_identifier(values, seen):
         return f"column {name!r} is left out: it has another value in every row, like an identifier."
-    if len(distinct) > MAX_CODES and _is_quantity(values):
+    if len(seen.counts) > MAX_CODES and _is_quantity(values, seen):
         return _infer_numeric(name, values)
-    texts = [text_of(value) for value in distinct]
-    if values.isna().any() and MISSING not in texts:
+    texts = list(seen.counts)
+    if seen.n_missing and MISSING not in texts:
         texts.append(MISSING)
     return Categorical(name=name, categories=tuple(texts))
 
@@ -77,22 +124,21 @@ def _warning(column: Column) -> list[str]:
     return [f"column {column.name!r} becomes {n_features} features, one for each value; leave it out or group them."]
 
 
-def _is_identifier(values: pd.Series, distinct: list[object]) -> bool:
+def _is_identifier(values: pd.Series, seen: Observed) -> bool:
     """Text that differs in every row, or a running number."""
-    if not MAX_CODES < len(distinct) == len(values):
+    if not MAX_CODES < len(seen.counts) == len(values):
         return False
-    if pd.api.types.is_integer_dtype(values):
-        return int(values.max()) - int(values.min()) + 1 == len(values)
-    return not _is_quantity(values)
+    if seen.whole:
+        numbers = [int(text) for text in seen.counts]
+        return max(numbers) - min(numbers) + 1 == len(values)
+    return not _is_quantity(values, seen)
 
 
-def _is_quantity(values: pd.Series) -> bool:
-    """A number or a date."""
-    if pd.api.types.is_bool_dtype(values) or isinstance(values.dtype, pd.CategoricalDtype):
-        return False
-    if pd.api.types.is_numeric_dtype(values) or pd.api.types.is_datetime64_any_dtype(values):
-        return True
-    return not (dates_of(values).isna() & values.notna()).any()
+def _is_quantity(values: pd.Series, seen: Observed) -> bool:
+    """A number or a date, unless the table itself says that it is a category."""
+    stored = values.dtype.pyarrow_dtype if isinstance(values.dtype, pd.ArrowDtype) else None
+    coded = isinstance(values.dtype, pd.CategoricalDtype) or (stored is not None and pa.types.is_dictionary(stored))
+    return seen.kind in ("number", "date") and not coded
 
 
 def _infer_numeric(name: str, values: pd.Series) -> Numeric:

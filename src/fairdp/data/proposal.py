@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from fairdp.data.columns import MISSING, Categorical, Column, Numeric, dates_of, text_of
-from fairdp.data.inference import MANY_FEATURES
+from fairdp.data.columns import MISSING, Categorical, Column, Numeric
+from fairdp.data.distinct import numbers_of
+from fairdp.data.inference import MANY_FEATURES, observe
 from fairdp.data.schema import READ_FROM_TABLE, TableSchema, infer_schema
 
 # A value that fewer people have may tell who they are.
@@ -72,7 +73,7 @@ def _column(column: Column, values: pd.Series) -> str:
 
 
 def _rare(column: Categorical, values: pd.Series) -> str:
-    counts = values.dropna().map(text_of).value_counts()
+    counts = observe(values).counts
     rare = [text for text in column.categories if text != MISSING and counts.get(text, 0) < RARE]
     if not rare:
         return ""
@@ -82,21 +83,15 @@ def _rare(column: Categorical, values: pd.Series) -> str:
 
 def _numeric(column: Numeric, values: pd.Series) -> str:
     entry: dict[str, object] = {"name": column.name, "type": "numeric"}
-    if _is_date(values):
+    if observe(values).kind == "date":
         entry |= {"low": _date(column.low, -1), "high": _date(column.high, 1)}
     else:
         entry |= {"low": round_number(column.low, up=False), "high": round_number(column.high, up=True)}
-        if column.low >= 0 and column.high > _LONG_TAIL * max(float(pd.to_numeric(values).median()), 1.0):
+        if column.low >= 0 and column.high > _LONG_TAIL * max(float(np.nanmedian(numbers_of(values))), 1.0):
             entry["transform"] = "signed_log"
     if column.missing != "error":
         entry["missing"] = column.missing
     return f"  - {_flow(entry)}\n"
-
-
-def _is_date(values: pd.Series) -> bool:
-    if pd.api.types.is_numeric_dtype(values):
-        return False
-    return pd.api.types.is_datetime64_any_dtype(values) or not (dates_of(values).isna() & values.notna()).any()
 
 
 def _date(days: float, years: int) -> datetime.date:

@@ -3,7 +3,7 @@
 import difflib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import yaml
 from numpy.typing import NDArray
 
 from fairdp._checks import DataError, InputError
+from fairdp.config import limits
+from fairdp.data.cells import MISSING_WORDS, spelling_of, text_of
 from fairdp.data.columns import (
     Binned,
     Categorical,
@@ -22,10 +24,10 @@ from fairdp.data.columns import (
     OtherThan,
     category_codes,
     refuse_missing,
-    text_of,
 )
-from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of
-from fairdp.data.inference import distinct_values, infer_columns, infer_positive
+from fairdp.data.distinct import spellings_of
+from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
+from fairdp.data.inference import infer_columns, infer_positive, observe
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
 
@@ -34,12 +36,13 @@ READ_FROM_TABLE = (
     "give a schema to declare them in advance."
 )
 PROTECTED_KEYS = ("name", "groups", "other")
-SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared")
+SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared", "group_sizes")
+SIZES = SCHEMA_KEYS[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """What a table may hold. Values are compared as text, so 1, 1.0 and "1" are the same.
+    """What a table may hold. A cell is read by itself: 1, 1.0 and "1" are the same, and "01" is a code of its own.
 
     Parameters
     ----------
@@ -55,6 +58,8 @@ class TableSchema:
         False if any of this was read from the table instead of being known in advance.
     others
         For each protected column the declared value that any other one counts as; empty: such a value is refused.
+    sizes
+        Declared number of records of each group in a table to train on, in the order of ``group_names``; empty: none.
     """
 
     columns: tuple[Column, ...]
@@ -65,6 +70,7 @@ class TableSchema:
     groups: tuple[tuple[str, ...], ...]
     declared: bool = True
     others: tuple[str, ...] = ()
+    sizes: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
@@ -107,7 +113,10 @@ class TableSchema:
         return EncodedColumns.of(self.columns)
 
     def encode(self, frame: pd.DataFrame) -> NDArray[np.float32]:
-        """Features in [0, 1], shape (n_samples, n_features); no row depends on another."""
+        """Features in [0, 1], shape (n_samples, n_features); no row depends on another.
+
+        The frame's own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
+        """
         features = np.empty((len(frame), self.n_features), dtype=np.float32)
         stop = 0
         for column in self.columns:
@@ -118,15 +127,15 @@ class TableSchema:
 
     def encode_labels(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """1 for the positive value and 0 for the negative one, shape (n_samples,)."""
-        return category_codes(_complete(frame, self.label), self.label, (self.negative, self.positive))
+        return category_codes(_values(frame, self.label), self.label, (self.negative, self.positive), missing="")
 
     def encode_groups(self, frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Group code of each row, shape (n_samples,), and the names of all declared groups."""
         codes = np.zeros(len(frame), dtype=np.int64)
         for column in self.protected:
-            values = _complete(frame, column.name)
+            values = _values(frame, column.name)
             codes = codes * len(column.categories) + category_codes(
-                values, column.name, column.categories, other=column.other
+                values, column.name, column.categories, other=column.other, missing=""
             )
         return codes, self.group_names
 
@@ -144,25 +153,41 @@ class TableSchema:
             for column in self.protected
         ]
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
-        return {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
+        plain = {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
+        return plain | ({SIZES: self.group_sizes} if self.sizes else {})
+
+    @property
+    def group_sizes(self) -> dict[str, float]:
+        """Declared number of records by group; empty if none were declared."""
+        return dict(zip(self.group_names, self.sizes, strict=False))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
         """The schema that these plain values describe."""
-        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-1])
+        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-2])
         sensitive = listed("sensitive", content["sensitive"])
         for entry in sensitive:
             check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
-        return cls(
+        schema = cls(
             columns=tuple(column_of(entry) for entry in listed("columns", content["columns"])),
             label=entry_text("label", content["label"]),
             positive=entry_text("positive", content["positive"]),
             negative=entry_text("negative", content["negative"]),
             sensitive=tuple(entry_text("sensitive: name", entry["name"]) for entry in sensitive),
             groups=tuple(texts_of("sensitive: groups", entry["groups"]) for entry in sensitive),
-            declared=bool(content.get("declared", True)),
+            declared=truth("declared", content.get("declared", True)),
             others=others_of(sensitive),
         )
+        return replace(schema, sizes=_sizes(content[SIZES], schema.group_names)) if SIZES in content else schema
+
+
+def _sizes(entry: Any, group_names: tuple[str, ...]) -> tuple[float, ...]:
+    """Declared sizes in the order of the groups, all of which they must name."""
+    check_keys(SIZES, entry, allowed=entry, required=())
+    sizes = {entry_text(f"{SIZES}: name", name): size for name, size in entry.items()}
+    check_keys(SIZES, sizes, allowed=group_names, required=group_names)
+    limits.group_sizes(**{SIZES: sizes})
+    return tuple(float(sizes[name]) for name in group_names)
 
 
 def read_schema(path: str | Path) -> TableSchema:
@@ -195,17 +220,14 @@ def infer_schema(
     What is read from private records is outside the privacy guarantee: the schema says ``declared=False``.
     """
     sensitive = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    outcomes = distinct_values(_complete(frame, label))
-    if len(outcomes) != 2:
-        some = ", ".join(text_of(value) for value in outcomes[:5]) + (", …" if len(outcomes) > 5 else "")
+    texts = _observed_texts(frame, label)
+    if len(texts) != 2:
+        some = ", ".join(texts[:5]) + (", …" if len(texts) > 5 else "")
         remedy = "make it binary or choose another column"
-        count = f"{len(outcomes)} value{'s' if len(outcomes) != 1 else ''}"
+        count = f"{len(texts)} value{'s' if len(texts) != 1 else ''}"
         raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
-    texts = [text_of(value) for value in outcomes]
-    chosen, label_notes = infer_positive(outcomes) if positive is None else (text_of(positive), ())
-    if chosen not in texts:
-        raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {chosen!r}.")
-    groups = tuple(tuple(text_of(v) for v in distinct_values(_complete(frame, name))) for name in sensitive)
+    chosen, label_notes = infer_positive(texts) if positive is None else (_chosen(positive, texts, label), ())
+    groups = tuple(tuple(_observed_texts(frame, name)) for name in sensitive)
     columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
     schema = TableSchema(
         columns=columns,
@@ -226,14 +248,29 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         hint = f"did you mean {near[0]!r}?" if near else f"it has {shown}."
         raise DataError(f"the table has no column {name!r}; {hint}")
-    return frame[name]
+    values = frame[name]
+    if isinstance(values, pd.Series):
+        return values
+    # A column of polars: its own way to pandas would turn whole numbers beside a missing one into floats.
+    return pd.Series(pd.arrays.ArrowExtensionArray(values.to_arrow()), name=name)
 
 
-def _complete(frame: pd.DataFrame, name: str) -> pd.Series:
-    """A label or protected column, which must be filled in every row."""
+def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """The values of a label or protected column, which must be filled in every row."""
     values = _values(frame, name)
-    refuse_missing(name, values.isna().to_numpy(dtype=bool), values.index, remedy="fill or drop them")
-    return values
+    seen = observe(values)
+    if seen.n_missing:
+        absent = np.array([spelling in MISSING_WORDS for spelling in spellings_of(values)])
+        refuse_missing(name, absent, values.index, remedy="fill or drop them")
+    return list(seen.counts)
+
+
+def _chosen(positive: object, texts: Sequence[str], label: str) -> str:
+    """The value of the label that the user calls positive."""
+    for text in (spelling_of(positive), text_of(positive)):
+        if text in texts:
+            return text
+    raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {text!r}.")
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:

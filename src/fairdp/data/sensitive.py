@@ -7,6 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairdp._checks import DataError
+from fairdp.data.cells import text_of
+from fairdp.data.distinct import distinct_cells, each_cell
 
 
 def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -23,7 +25,8 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
         # Frames and series of polars, and whatever else knows how.
         sensitive_features = sensitive_features.to_pandas()
     try:
-        columns = pd.DataFrame(sensitive_features)
+        # As objects: the type of one value must not depend on the others, or 1 would be 1.0 beside 2.5.
+        columns = pd.DataFrame(sensitive_features, dtype=object)
     except ValueError as error:
         raise DataError(f"`sensitive_features` must be one or more columns ({error}).") from None
     if len(columns) != n_samples:
@@ -35,7 +38,7 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
             "give missing values a group of their own or drop these records."
         )
     # Codes come from the values themselves: joined texts of different values may read the same.
-    combined = pd.MultiIndex.from_frame(columns.astype(str))
+    combined = pd.MultiIndex.from_arrays([_texts(columns.iloc[:, i]) for i in range(columns.shape[1])])
     codes, found = combined.factorize(sort=True)
     names = tuple(" & ".join(values) for values in found)
     if len(set(names)) < len(names):
@@ -43,7 +46,15 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
     return codes.astype(np.int64), names
 
 
-def codes_of(sensitive_features: Any, n_samples: int, group_names: tuple[str, ...]) -> NDArray[np.int64]:
+def _texts(values: pd.Series) -> NDArray[np.object_]:
+    """The text of each value by itself, as in tables."""
+    codes, cells = distinct_cells(values)
+    return np.array(each_cell(values, cells, text_of), dtype=object)[codes]
+
+
+def codes_of(
+    sensitive_features: Any, n_samples: int, group_names: tuple[str, ...], *, known_to: str = "the model knows"
+) -> NDArray[np.int64]:
     """Codes of records whose groups must be among those that are known.
 
     >>> codes_of(["m", "m"], 2, ("f", "m"))
@@ -53,5 +64,5 @@ def codes_of(sensitive_features: Any, n_samples: int, group_names: tuple[str, ..
     unknown = [name for name in names if name not in group_names]
     if unknown:
         known = ", ".join(map(repr, group_names))
-        raise DataError(f"`sensitive_features` names the group {unknown[0]!r}, but the model knows {known}.")
+        raise DataError(f"`sensitive_features` names the group {unknown[0]!r}, but {known_to} {known}.")
     return np.array([group_names.index(name) for name in names], dtype=np.int64)[codes]

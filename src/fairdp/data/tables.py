@@ -1,32 +1,26 @@
 """Tables in files: read them, whole or in batches, refuse broken ones in one line, and turn them into grouped data."""
 
-import csv
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fairdp import _checks
 from fairdp._checks import DataError, InputError
-from fairdp.data.columns import text_of
+from fairdp.data.cells import text_of
+from fairdp.data.csv_text import count_csv_rows, csv_tables, refuse_repeated
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
 
-if TYPE_CHECKING:
-    import _csv
-
-# Values that look like numbers in some parts of a file only must not change type from part to part.
-CSV_FORM: Mapping[str, Any] = {
-    "encoding": "utf-8-sig",
-    "skipinitialspace": True,
-    "index_col": False,
-    "low_memory": False,
-}
+NOT_YET_DECLARED = (
+    "the schema says declared: false, so what it holds was read from rows and counts as public; replace it with what "
+    "you know, then set declared: true."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +59,8 @@ def load_table(
         return TableData(data=encode_table(frame, schema), schema=schema, notes=notes)
     schema = read_schema(schema_path)
     _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)
-    return TableData(data=encode_file(path, schema), schema=schema, notes=())
+    notes = () if schema.declared else (NOT_YET_DECLARED,)
+    return TableData(data=encode_file(path, schema), schema=schema, notes=notes)
 
 
 def encode_file(path: str | Path, schema: TableSchema, *, rows: int = 50_000) -> GroupedData:
@@ -112,7 +107,7 @@ def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema) -> Iterator[G
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """The table in a CSV (UTF-8) or Parquet file.
+    """The table in a CSV (UTF-8) or Parquet file: each cell as the text it is written as, or with the file's own type.
 
     Raises
     ------
@@ -121,18 +116,15 @@ def read_table(path: str | Path) -> pd.DataFrame:
     """
     path = Path(path)
     if _is_csv(path):
-        _check_csv(path)
-        with _readable(path):
-            return pd.read_csv(path, **CSV_FORM)
+        return _frame(pa.concat_tables(csv_tables(path, count_csv_rows(path))))
     with _opened_parquet(path) as file, _readable(path):
-        return file.read(use_threads=False).to_pandas()
+        return _frame(file.read(use_threads=False))
 
 
 def table_batches(path: str | Path, *, rows: int = 50_000) -> Iterator[pd.DataFrame]:
     """The table in a CSV (UTF-8) or Parquet file, some rows at a time, in memory that does not grow with the file.
 
-    The index goes on from batch to batch. Types are such that a schema encodes a batch as it encodes these rows in the
-    whole table.
+    The index goes on from batch to batch.
 
     Parameters
     ----------
@@ -154,7 +146,7 @@ def _batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
 def _n_rows_checked(path: Path) -> int:
     """Number of rows of a table that can be read."""
     if _is_csv(path):
-        return _check_csv(path)
+        return count_csv_rows(path)
     with _opened_parquet(path) as file:
         return int(file.metadata.num_rows)
 
@@ -170,103 +162,34 @@ def _is_csv(path: Path) -> bool:
 
 
 def _csv_batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
-    types = _csv_types(path, rows)
-    with _readable(path), pd.read_csv(path, **CSV_FORM, chunksize=rows, dtype=types) as batches:
-        yield from batches
-
-
-def _csv_types(path: Path, rows: int) -> dict[Hashable, str]:
-    """Type of each column in all of the file: codes 01, 02 are numbers, unless a later batch holds a word."""
-    kinds: dict[Hashable, set[str]] = {}
-    with _readable(path), pd.read_csv(path, **CSV_FORM, chunksize=rows) as batches:
-        for batch in batches:
-            for name, values in batch.items():
-                kinds.setdefault(name, set()).add(_kind(values))
-    return {name: _common_type(found) for name, found in kinds.items()}
-
-
-def _kind(values: pd.Series) -> str:
-    if values.isna().all():
-        return "missing"
-    return "int64" if values.dtype == np.int64 else pd.api.types.infer_dtype(values, skipna=True)
-
-
-def _common_type(kinds: set[str]) -> str:
-    """What pandas makes of a column whose parts are of these kinds."""
-    if kinds == {"int64"}:
-        return "int64"
-    if kinds <= {"int64", "floating", "missing"}:
-        return "float64"
-    return "boolean" if kinds <= {"boolean", "missing"} else "str"
-
-
-def _check_csv(path: Path) -> int:
-    """Number of rows; every line has the fields of the header: pandas would fill short ones with missing values."""
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.reader(stream, skipinitialspace=True, strict=True)
-        try:
-            header = next((row for row in reader if row), [])
-            _check_header(path, header)
-            n_rows = _count_rows(path, reader, len(header))
-        except csv.Error as error:
-            raise DataError(f"table {str(path)!r}: line {reader.line_num} is broken ({error}).") from None
-        except UnicodeDecodeError:
-            line = _first_broken_line(path)
-            raise DataError(f"table {str(path)!r} is not UTF-8 at line {line}; save it as UTF-8.") from None
-    if not n_rows:
-        raise DataError(f"table {str(path)!r} has no rows.")
-    return n_rows
-
-
-def _count_rows(path: Path, reader: "_csv.Reader", n_fields: int) -> int:
-    count = 0
-    for row in reader:
-        if len(row) == n_fields:
-            count += 1
-        elif row:
-            found = f"line {reader.line_num} has {len(row)} fields, the header has {n_fields}"
-            raise DataError(f"table {str(path)!r}: {found}; correct the line.")
-    return count
-
-
-def _first_broken_line(path: Path) -> int:
-    """Number of the first line that is not UTF-8; no character of UTF-8 goes over the end of a line."""
-    with path.open("rb") as stream:
-        return next(number for number, line in enumerate(stream, start=1) if not _is_utf8(line))
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    if not header:
-        raise DataError(f"table {str(path)!r} is empty.")
-    _refuse_repeated(path, header)
-    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and separator in header[0]:
-            raise DataError(f"table {str(path)!r} seems to be separated by {name}; save it with commas.")
+    return _frames(csv_tables(path, rows))
 
 
 def _parquet_batches(path: Path, rows: int) -> Iterator[pd.DataFrame]:
-    start = 0
     with _opened_parquet(path) as file, _readable(path):
-        for part in file.iter_batches(batch_size=rows, use_threads=False):
-            batch = part.to_pandas()
-            batch.index = pd.RangeIndex(start, start + len(batch))
-            start += len(batch)
-            yield batch
+        yield from _frames(file.iter_batches(batch_size=rows, use_threads=False))
+
+
+def _frames(parts: Iterator[pa.Table | pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+    """Parts of a table with the numbers of their rows."""
+    start = 0
+    for part in parts:
+        frame = _frame(part)
+        frame.index = pd.RangeIndex(start, start + len(frame))
+        start += len(frame)
+        yield frame
+
+
+def _frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
+    # In pandas' own types, whole numbers would become floats where another row has none.
+    return part.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _opened_parquet(path: Path) -> pq.ParquetFile:
     with _readable(path):
         # Else whole columns of a row group are read ahead and kept, and a row group may be the whole file.
         file = pq.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
-    _refuse_repeated(path, file.schema_arrow.names)
+    refuse_repeated(path, file.schema_arrow.names)
     if not file.metadata.num_rows:
         raise DataError(f"table {str(path)!r} has no rows.")
     return file
@@ -274,18 +197,11 @@ def _opened_parquet(path: Path) -> pq.ParquetFile:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turn what goes wrong inside a reader of files into one line."""
+    """Turn what goes wrong inside the reader of Parquet files into one line."""
     try:
         yield
     except (ValueError, OSError, NotImplementedError):
-        kind = "CSV" if path.suffix.lower() == ".csv" else "Parquet"
-        raise DataError(f"table {str(path)!r} is not a {kind} file that can be read.") from None
-
-
-def _refuse_repeated(path: Path, names: list[str]) -> None:
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"table {str(path)!r} has two columns named {repeated!r}; rename one.")
+        raise DataError(f"table {str(path)!r} is not a Parquet file that can be read.") from None
 
 
 def _check_agreement(schema: TableSchema, *, label: str, sensitive: Sequence[str], positive: object) -> None:
@@ -296,5 +212,5 @@ def _check_agreement(schema: TableSchema, *, label: str, sensitive: Sequence[str
     if sorted(names) != sorted(schema.sensitive):
         declared = ", ".join(schema.sensitive)
         raise DataError(f"`sensitive` is {', '.join(names)}, but the schema says {declared}; make them agree.")
-    if positive is not None and text_of(positive) != schema.positive:
+    if positive is not None and text_of(positive) != text_of(schema.positive):
         raise DataError(f"`positive` is {positive!r}, but the schema says {schema.positive!r}; make them agree.")

@@ -50,6 +50,8 @@ class Method:
         Whether it trains a model for each group, one after the other.
     closed_form
         Whether it is one release and a closed form instead of steps: a linear model of the features, hence of tables.
+    joint
+        Whether it trains a model of group and label, from which a rule for any target is read.
     """
 
     recipe: MakeRecipe
@@ -62,6 +64,7 @@ class Method:
     averages: bool = False
     group_models: bool = False
     closed_form: bool = False
+    joint: bool = False
 
     def histogram_epsilon(self, epsilon: float) -> float:
         """Pure ε, out of the budget, for counting the decisions in order to change them."""
@@ -140,6 +143,14 @@ METHODS: dict[str, Method] = {
         averages=True,
         guarantee=_RECORD,
         paper="fairdp's own",
+    ),
+    "fairdp_frontier": Method(
+        recipe=_with_companion("fairdp_frontier"),
+        takes_target=True,
+        averages=True,
+        joint=True,
+        guarantee=_RECORD,
+        paper="fairdp's own; the form of the rule is that of Chen, Klochkov, Liu, ICLR 2024",
     ),
     "fairdp": Method(
         recipe=fairdp,

@@ -21,7 +21,6 @@ _INTEGRAL, _PROPORTIONAL = 1.8, 13.6
 # The overall rate responds to a pull on everybody more strongly than a gap does to pulls that sum to zero.
 _RATE_INTEGRAL, _RATE_PROPORTIONAL = 0.3, 3.0
 _SMOOTHING = 0.8
-_AVERAGING = 0.95
 _LARGEST_PULL = 10.0
 # How far the clip norm follows the largest pull, where cells depend on labels, and by how much at most.
 _ROOM, _MOST_ROOM = 0.7, MOST_CLIP_ROOM
@@ -174,4 +173,4 @@ def fairdp_parity(config: TrainConfig, group_sizes: tuple[float, ...]) -> Recipe
         n_steps=config.n_steps,
         steps_per_look=config.steps_per_look,
     )
-    return replace(dpsgd(config, group_sizes), companion=control, averaging=_AVERAGING)
+    return replace(dpsgd(config, group_sizes), companion=control, averaging="recent")

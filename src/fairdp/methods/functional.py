@@ -14,6 +14,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.networks.extractors import BoundedInputs
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators, RandBelow, discrete_laplace
+from fairdp.releases import leave
 
 # Products of features on the lattice and their sums, up to 2^29 records, are then exact in double precision.
 FEATURE_STEP = 2.0**-12
@@ -155,12 +156,14 @@ def release(coefs: NDArray[np.float64], *, scales: PartScales, rand_below: RandB
     already, so rounding adds nothing to their sensitivity. A scale of zero means no noise.
     """
     d = _dimension(coefs)
-    return np.concatenate(
+    noisy = np.concatenate(
         [
             _with_laplace(coefs[:d], scales.linear, rand_below),
             _with_laplace(coefs[d:], scales.quadratic, rand_below),
         ]
     )
+    each = np.repeat(scales, [d, len(coefs) - d])
+    return leave(noisy, purpose="polynomial", law="laplace", scale=each, exact=coefs)
 
 
 def minimiser(noisy: NDArray[np.float64], *, scales: PartScales) -> NDArray[np.float64]:

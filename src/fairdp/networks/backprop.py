@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from fairdp._checks import InputError
+from fairdp.networks.global_generator import seeded_globally
 from fairdp.networks.inspection import all_bookkept, check_records_stay_apart, is_trained, public_probe, slices_of
 from fairdp.networks.layers import BOOKKEEPING
 from fairdp.networks.models import ScoreModel
+from fairdp.networks.sparse_rows import SparseHeadTerm, SparseRows
 from fairdp.networks.stack import LinearStack
 from fairdp.networks.terms import HeadTerm, LayerTerm, Passed, WrittenTerm
 
@@ -23,13 +25,20 @@ from fairdp.networks.terms import HeadTerm, LayerTerm, Passed, WrittenTerm
 class Backprop(Protocol):
     """A way through one model: records go forward to their scores, and gradients at the scores come back as terms."""
 
-    def forward(self, X: Tensor) -> Passed: ...
+    def forward(self, X: Any) -> Passed: ...
 
 
 def backprop_of(model: ScoreModel) -> Backprop:
     """The fastest route that is right for this model."""
     if LinearStack.fits(model):
         return LinearStack(model)
+    # Dropout draws in the probe too, and must not disturb a run in another thread.
+    with seeded_globally(0):
+        return _probed(model)
+
+
+def _probed(model: ScoreModel) -> Backprop:
+    """The faster of the other two routes, if both agree about public noise."""
     check_records_stay_apart(model)
     written = RecordByRecord(model)
     try:
@@ -52,12 +61,28 @@ class HeadOnly:
 
     @torch.inference_mode()
     def forward(self, X: Tensor) -> Passed:
-        head, where = self.model.heads[0], slice(self.model.n_extractor_params, None)
+        where = slice(self.model.n_extractor_params, None)
 
         def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
             return [HeadTerm(X, score_gradients, where, members)]
 
-        return Passed(torch.addmv(head[-1], X, head[:-1]), backward)
+        return Passed(self.model.outputs(X), backward)
+
+
+class SparseHead:
+    """Records are sparse rows, which no training changes: only the heads of a joint model are differentiated."""
+
+    def __init__(self, model: ScoreModel) -> None:
+        self.model = model
+
+    @torch.inference_mode()
+    def forward(self, rows: SparseRows) -> Passed:
+        heads, where = self.model.heads, slice(self.model.n_extractor_params, None)
+
+        def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
+            return [SparseHeadTerm(rows, score_gradients, where)]
+
+        return Passed(rows.times(heads[:, :-1].T) + heads[:, -1], backward)
 
 
 class Hooked:
@@ -76,16 +101,15 @@ class Hooked:
         anchor = torch.zeros(0, requires_grad=True)
         with torch.enable_grad():
             embeddings = self._embed(X, anchor, terms)
-        fixed, head = embeddings.detach(), self.model.heads[0]
-        where = slice(self.model.n_extractor_params, None)
+        fixed, where = embeddings.detach(), slice(self.model.n_extractor_params, None)
 
         def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
             if embeddings.requires_grad:
-                deltas = torch.outer(score_gradients, head[:-1])
+                deltas = self.model.pulled_back(score_gradients)
                 torch.autograd.grad(embeddings, anchor, deltas, allow_unused=True)
             return [HeadTerm(fixed, score_gradients, where, members), *terms]
 
-        return Passed(torch.addmv(head[-1], fixed, head[:-1]), backward)
+        return Passed(self.model.outputs(fixed), backward)
 
     def _embed(self, X: Tensor, anchor: Tensor, terms: list[LayerTerm]) -> Tensor:
         def keeper(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
@@ -150,17 +174,17 @@ class RecordByRecord:
             return embed(trained, record) @ delta
 
         embeddings = torch.func.vmap(embed, (None, 0), randomness="different")(params, X)
-        head, where = self.model.heads[0], slice(self.model.n_extractor_params, None)
+        where = slice(self.model.n_extractor_params, None)
 
         def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
             terms: list[LayerTerm] = [HeadTerm(embeddings, score_gradients, where, members)]
             if not params:
                 return terms
-            deltas = torch.outer(score_gradients, head[:-1])
+            deltas = self.model.pulled_back(score_gradients)
             grads = torch.func.vmap(torch.func.grad(pull), (None, 0, 0), randomness="different")(params, X, deltas)
             return terms + [WrittenTerm(grads[name].flatten(1), self.model.slices[name]) for name in params]
 
-        return Passed(embeddings @ head[:-1] + head[-1], backward)
+        return Passed(self.model.outputs(embeddings), backward)
 
 
 def _agree(hooked: Hooked, written: RecordByRecord, model: ScoreModel) -> bool:

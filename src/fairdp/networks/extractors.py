@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from fairdp._checks import ParameterError
 from fairdp.config.model import ModelConfig
+from fairdp.networks.hat_rows import HatRows
+from fairdp.networks.oriented_gradients import CentredRows, ImageRows, OrientedGradients
 
 _N_HATS = 6
 
@@ -142,6 +144,10 @@ _APART = {
         UnitNorm,
         BoundedInputs,
         NormalizedInputs,
+        HatRows,
+        ImageRows,
+        OrientedGradients,
+        CentredRows,
         nn.Linear,
         nn.Conv1d,
         nn.Conv2d,

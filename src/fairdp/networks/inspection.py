@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fairdp._checks import InputError
+from fairdp.networks.global_generator import seeded_globally
 from fairdp.networks.layers import has_bookkeeping
 from fairdp.networks.models import ScoreModel
 
@@ -85,16 +85,15 @@ def _uses_of_parameters(model: ScoreModel) -> list[str]:
 
 
 def draws_at_random(model: ScoreModel) -> bool:
-    """Whether a forward pass tosses coins of its own."""
-    return any(isinstance(m, nn.modules.dropout._DropoutNd) for m in model.extractor.modules())
+    """Whether a forward pass may toss coins of its own: dropout, or anything in a user's own code."""
+    return not model.keeps_records_apart
 
 
 @contextmanager
-def coins_of_dropout(rng: np.random.Generator, *, needed: bool) -> Iterator[None]:
+def coins_of_dropout(seed: int, *, needed: bool) -> Iterator[None]:
     """Let dropout take its coins from a run's generator, so that a resumed run tosses the same ones."""
     if not needed:
         yield
         return
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(rng.integers(2**63)))
+    with seeded_globally(seed):
         yield

@@ -138,6 +138,18 @@ def refuse_mixing_layers(extractor: nn.Module) -> None:
             raise InputError(f"layer {name or 'extractor'!r} ({type(layer).__name__}) {reason}.")
 
 
+def refuse_tied_parameters(extractor: nn.Module) -> None:
+    """Refuse a trained parameter that stands at two places: a saved model holds each place as one of its own."""
+    first: dict[int, str] = {}
+    for name, parameter in extractor.named_parameters(remove_duplicate=False):
+        other = first.setdefault(id(parameter), name)
+        if other != name and parameter.requires_grad:
+            raise InputError(
+                f"the module uses one parameter at two places, {other!r} and {name!r}; give each layer its own, or "
+                "freeze it (requires_grad=False)."
+            )
+
+
 def why_refused(layer: nn.Module) -> str | None:
     """Why a layer breaks the per-record bound, and what to use instead; None if it does not."""
     if isinstance(layer, nn.modules.batchnorm._NormBase) and not isinstance(layer, _INSTANCE_NORMS):

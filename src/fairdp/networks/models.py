@@ -14,10 +14,20 @@ from torch import Tensor, nn
 
 from fairdp._checks import InputError
 from fairdp.networks.extractors import keeps_records_apart
+from fairdp.networks.hat_rows import HatRows
 from fairdp.networks.layers import refuse_mixing_layers
+from fairdp.networks.oriented_gradients import ImageRows
 
 # Frozen parameters and buffers of a module, in the saved tensors.
 FIXED = "extractor."
+CELL_VALUES = "cell_values"
+# Records of tables that are scored at once.
+_ROWS = 8192
+
+
+def plain_values(n_cells: int) -> Tensor:
+    """Values of cells without any fairness target: a positive decision gains one for label 1 and loses one for 0."""
+    return torch.tensor([-1.0, 1.0], dtype=torch.float64).repeat(n_cells // 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +42,9 @@ class ParameterSmoothing:
 class ScoreModel:
     """z(x) = ⟨w, ξ(x)⟩ + b, the mean over one or more heads (w, b) of the same embedding ξ.
 
+    A joint model has a head for each cell, group by label, whose softmax is the chance P_c of the cell; its score is
+    what a positive decision is worth, z(x) = Σ_c v_c P_c(x), with a value v_c for each cell.
+
     The parameters live in one vector, the extractor's first and the heads' last, so that clipping, noise, optimiser
     and projection each are one operation. The bias is the last coordinate of a head: bounding a head's norm bounds
     both.
@@ -43,18 +56,31 @@ class ScoreModel:
         the vector, except frozen ones (``requires_grad=False``), which stay as they are.
     shape
         Shape of one record.
+    generator
+        What the head's first weights are drawn from; None: always the same ones.
+    n_cells
+        Number of cells of a joint model, two for each group (`cell_codes`); zero for an ordinary one.
 
     Attributes
     ----------
     heads
-        The heads (w, b), a view of shape (n_members, width + 1).
+        The heads (w, b), a view of shape (n_members, width + 1), or (n_cells, width + 1).
+    cell_values
+        The values v of a joint model, shape (n_cells,); None for an ordinary one.
     smoothing
         How the deployed scores are averaged over noise on the parameters; None: not at all. Training is without.
     """
 
     smoothing: ParameterSmoothing | None = None
 
-    def __init__(self, extractor: nn.Module, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        extractor: nn.Module,
+        shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        n_cells: int = 0,
+    ) -> None:
         refuse_mixing_layers(extractor)
         for layer in extractor.modules():
             # An activation that overwrites its input would overwrite what the gradients are made from.
@@ -71,10 +97,13 @@ class ScoreModel:
             self.slices[name] = slice(start, start + parameter.numel())
             start += parameter.numel()
         self.n_extractor_params = start
-        self.params = torch.empty(start + self.width + 1)
+        self.n_cells = n_cells
+        self.cell_values = plain_values(n_cells) if n_cells else None
+        self.params = torch.zeros(start + max(1, n_cells) * (self.width + 1))
         for name, parameter in trainable.items():
             self.params[self.slices[name]] = parameter.detach().flatten()
-        self._start_head(self.params[start:])
+        if not n_cells:
+            self._start_head(self.params[start:], generator or torch.Generator().manual_seed(0))
         self._attach()
         # As it was built, before any record was seen: this, and nothing later, is ever saved.
         self._fixed = self._live_fixed()
@@ -96,8 +125,9 @@ class ScoreModel:
         return self._fixed
 
     def tensors(self) -> dict[str, Tensor]:
-        """All numbers of the model, as they are saved: the trained vector, and what stayed fixed."""
-        return {"params": self.params, **{FIXED + name: value for name, value in self._fixed.items()}}
+        """All numbers of the model, as they are saved: the trained vector, values of cells, and what stayed fixed."""
+        values = {} if self.cell_values is None else {CELL_VALUES: self.cell_values}
+        return {"params": self.params, **values, **{FIXED + name: value for name, value in self._fixed.items()}}
 
     def digest(self) -> str:
         """SHA-256 of the model as it is saved."""
@@ -106,6 +136,14 @@ class ScoreModel:
     def load_fixed_state(self, state: dict[str, Tensor]) -> None:
         """Take over the frozen parameters and buffers of a copy."""
         self.extractor.load_state_dict(state, strict=False)
+        self.note_fixed()
+
+    def surveyed_state(self) -> dict[str, Tensor]:
+        """The numbers of an input layer that follow from a release."""
+        return self._fixed if isinstance(self.extractor, (HatRows, ImageRows)) else {}
+
+    def note_fixed(self) -> None:
+        """Take what is fixed as it is now: numbers that follow from a release were put in."""
         self._fixed = self._live_fixed()
 
     def has_changed_itself(self) -> bool:
@@ -174,15 +212,45 @@ class ScoreModel:
         """Plain values of the smoothing, if there is one."""
         return None if self.smoothing is None else asdict(self.smoothing)
 
+    def outputs(self, embeddings: Tensor) -> Tensor:
+        """What training sees: the score of the only head, shape (n_records,), or one for each cell, (…, n_cells)."""
+        if self.n_cells:
+            return torch.addmm(self.heads[:, -1], embeddings, self.heads[:, :-1].T)
+        return torch.addmv(self.heads[0, -1], embeddings, self.heads[0, :-1])
+
+    def pulled_back(self, score_gradients: Tensor) -> Tensor:
+        """Gradients at the embeddings, from those at the outputs."""
+        if self.n_cells:
+            return score_gradients @ self.heads[:, :-1]
+        return torch.outer(score_gradients, self.heads[0, :-1])
+
+    def cell_chances(self, X: Tensor) -> Tensor:
+        """P of each cell by a joint model, in double precision, shape (n_records, n_cells)."""
+        heads = self.heads.double()
+        weights, biases = heads[:, :-1].T, heads[:, -1]
+        if isinstance(self.extractor, HatRows):
+            logits = (self.extractor.sparse(part).times(weights) + biases for part in X.split(_ROWS) if len(part))
+        else:
+            logits = (embedded.double() @ weights + biases for embedded in self.embeddings(X))
+        parts = [part.softmax(1) for part in logits]
+        return torch.cat(parts) if parts else torch.empty(0, self.n_cells, dtype=torch.float64)
+
+    def probabilities(self, X: Tensor) -> Tensor:
+        """Chance of label 1, shape (n_records,): what the model believes, whatever is decided about it."""
+        return self.cell_chances(X)[:, 1::2].sum(1) if self.n_cells else self.scores(X).double().sigmoid()
+
     def _plain_scores(self, X: Tensor) -> Tensor:
         """Mean score of the heads; the extractor runs as at prediction (no dropout)."""
-        head = self.heads.mean(0)
-        parts = [embedded @ head[:-1] + head[-1] for embedded in self.embeddings(X)]
+        if self.cell_values is not None:
+            return (self.cell_chances(X) @ self.cell_values).float()
+        # In double precision, so that a record's score hardly depends on how many others are scored with it.
+        head = self.heads.mean(0).double()
+        parts = [(embedded.double() @ head[:-1] + head[-1]).float() for embedded in self.embeddings(X)]
         return torch.cat(parts) if parts else torch.empty(0)
 
     def embeddings(self, X: Tensor) -> Iterator[Tensor]:
         """Embeddings as at prediction, some thousand records at a time, or so many images as a cache holds."""
-        chunk = 8192 if len(self.shape) == 1 else 128
+        chunk = _ROWS if len(self.shape) == 1 else 128
         return (self.embed_fixed(part) for part in torch.split(X, chunk) if len(part))
 
     def _width_of_embedding(self) -> int:
@@ -193,8 +261,8 @@ class ScoreModel:
             reason = str(error).splitlines()[0]
             raise InputError(f"the module cannot embed records of shape {self.shape}: {reason}.") from error
 
-    def _start_head(self, head: Tensor) -> None:
-        nn.init.uniform_(head, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width))
+    def _start_head(self, head: Tensor, generator: torch.Generator) -> None:
+        nn.init.uniform_(head, -1 / math.sqrt(self.width), 1 / math.sqrt(self.width), generator=generator)
 
     def _attach(self) -> None:
         """Let the heads and the extractor's parameters be views of the vector; autograd never sees them."""

@@ -62,13 +62,12 @@ class LinearStack:
         for step in self.steps:
             apply = step if isinstance(step, _Affine) else self.forwards[step]
             outputs.append(apply(outputs[-1]))
-        head = self.model.heads[0]
 
         @torch.inference_mode()
         def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
             return self._terms(outputs, score_gradients, members)
 
-        return Passed(torch.addmv(head[-1], outputs[-1], head[:-1]), backward)
+        return Passed(self.model.outputs(outputs[-1]), backward)
 
     def _terms(self, outputs: list[Tensor], score_gradients: Tensor, members: Tensor | None) -> list[LayerTerm]:
         """The way back through all layers; ``outputs`` are the records and what each layer made of them."""
@@ -76,7 +75,7 @@ class LinearStack:
         terms: list[LayerTerm] = [HeadTerm(outputs[-1], score_gradients, where, members)]
         if not self.steps:
             return terms
-        deltas = torch.outer(score_gradients, self.model.heads[0, :-1])
+        deltas = self.model.pulled_back(score_gradients)
         for index in reversed(range(len(self.steps))):
             step = self.steps[index]
             if isinstance(step, _Affine):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fairdp.accounting.words import DECLARED, EXACT, NOISY, PUBLIC
 from fairdp.config.parameters import DEFAULT_MAX_GAP
 from fairdp.data.columns import Binned, Categorical, Column, Numeric
 from fairdp.data.entries import COLUMN_TYPES
@@ -12,6 +13,7 @@ from fairdp.report.model import ModelReport
 
 OWNER = "To be completed by the owner."
 
+_KNOWN_SIZES = {NOISY: "noisy counts", PUBLIC: "public sizes", DECLARED: "declared sizes", EXACT: "exact counts"}
 _KINDS = {"logistic": "logistic regression", "mlp": "multilayer perceptron", "cnn": "convolutional network"}
 
 
@@ -53,7 +55,7 @@ def model_card(report: ModelReport) -> list[Entry]:
 def data_card(report: ModelReport) -> list[Entry]:
     """What the records are, as far as the folder knows, and fields for the rest."""
     schema, sizes = report.schema, report.privacy.planned_sizes
-    how = "noisy counts" if report.privacy.group_sizes == "private" else "public sizes"
+    how = _KNOWN_SIZES[report.privacy.group_sizes]
     planned = ", ".join(f"{name} {size:,.0f}" for name, size in sizes.items())
     negative, positive = (str(name) for name in report.about.classes)
     label = f"{schema.label}: " if schema is not None else ""

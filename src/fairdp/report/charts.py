@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fairdp.frontier.points import FrontierPoint, spread_over_gaps
 from fairdp.report.model import Exposure
 from fairdp.report.rates import GroupRate
 
@@ -130,3 +131,60 @@ def rate_chart(rates: Sequence[GroupRate], four_fifths: float) -> RateChart:
     )
     line = None if math.isnan(four_fifths) else x.at(four_fifths)
     return RateChart(x=x, height=bottom + 62, bottom=bottom + 4, rows=rows, four_fifths=line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierDot:
+    """A rule in the chart of the frontier: its place, and the ends of its error bar."""
+
+    point: FrontierPoint
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierChart:
+    """Accuracy against gap along the prices, with the chosen rule."""
+
+    x: Scale
+    y: Scale
+    line: str
+    dots: tuple[FrontierDot, ...]
+    chosen: FrontierDot
+    target: float | None
+
+
+_N_DOTS, _COVERED = 9, 12.0
+
+
+def frontier_chart(
+    points: Sequence[FrontierPoint], chosen: FrontierPoint, *, target: float | None = None
+) -> FrontierChart:
+    """The line through all rules, error bars on some of them, and the largest gap that was aimed at."""
+    reached = [point.gap + 2 * point.gap_standard_error for point in (*points, chosen)]
+    x = scale_over(reached, start=70, end=616, from_zero=True)
+    y = scale_over([point.accuracy for point in (*points, chosen)], start=272, end=16)
+
+    def dot(point: FrontierPoint) -> FrontierDot:
+        reach = 2 * point.gap_standard_error
+        return FrontierDot(
+            point=point,
+            x=x.at(point.gap),
+            y=y.at(point.accuracy),
+            low=x.at(max(point.gap - reach, 0.0)),
+            high=x.at(point.gap + reach),
+        )
+
+    marked = dot(chosen)
+    dots = [dot(point) for point in spread_over_gaps(points, _N_DOTS)]
+    return FrontierChart(
+        x=x,
+        y=y,
+        line=path((x.at(point.gap), y.at(point.accuracy)) for point in points),
+        # None that the chosen one would cover.
+        dots=tuple(place for place in dots if math.dist((place.x, place.y), (marked.x, marked.y)) > _COVERED),
+        chosen=marked,
+        target=None if target is None or target > x.high else x.at(target),
+    )

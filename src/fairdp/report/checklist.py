@@ -77,8 +77,8 @@ def _limits(report: ModelReport) -> tuple[Item, ...]:
         ),
         Item(
             question="Is the implementation sound?",
-            answer="Randomness and the schema are stated; floating-point noise is rounded once, not drawn exactly, and "
-            "running time is not protected. See docs/privacy.md.",
+            answer="Noise has exactly the accounted law, in floating point too; running time is not protected. See "
+            "docs/threat-model.md; `fairdp audit` tries to refute the claim.",
             section="privacy",
         ),
         Item(question="Does the noise hit small groups harder?", answer=_utility(report), section="fairness"),

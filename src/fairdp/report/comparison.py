@@ -75,7 +75,7 @@ class Provenance:
     command: str
     versions: Mapping[str, str]
     code_sha256: str
-    records_sha256: Mapping[str, str]
+    records: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.origin import FreshRecords
 from fairdp.data.schema import TableSchema
+from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
+from fairdp.frontier.verdict import Fit, Verdict, judged
 from fairdp.methods import METHODS, Method
 from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
 from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
@@ -64,6 +66,14 @@ class ModelReport:
     exposures: tuple[Exposure, ...]
     rates: tuple[GroupRate, ...]
     estimates: Mapping[str, Any]
+    verdict: Verdict
+    frontier: tuple[FrontierPoint, ...] = ()
+    chosen: FrontierPoint | None = None
+
+    @property
+    def inferred(self) -> bool:
+        """Whether anything about the columns was read from the rows."""
+        return self.schema is not None and not self.schema.declared
 
     @property
     def verified(self) -> bool:
@@ -135,7 +145,28 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
         exposures=tuple(_exposures(saved.privacy, saved.certificate)),
         rates=() if certified is None else group_rates_of(certified),
         estimates={} if certified is None else estimated_metrics(certified),
+        verdict=judged(_paid_counts(saved)),
+        frontier=() if saved.model.frontier is None else tuple(frontier_points(saved.model.frontier)),
+        chosen=_chosen(saved.model),
     )
+
+
+def _paid_counts(saved: SavedModel) -> Fit:
+    """What the folder holds that a verdict can be based on."""
+    about = saved.model
+    return Fit(
+        parameters=about.parameters,
+        takes_target=METHODS[str(about.parameters["method"])].takes_target,
+        group_names=about.groups,
+        certificate=saved.certificate,
+        frontier=about.frontier,
+        target=about.target,
+        n_inputs=about.heads[1] - 1,
+    )
+
+
+def _chosen(about: ModelRecord) -> FrontierPoint | None:
+    return None if about.frontier is None or about.target is None else chosen_point(about.frontier, about.target)
 
 
 def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -> list[Exposure]:
@@ -151,7 +182,7 @@ def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -
             return []
         found = [_exposure("trained on", privacy.epsilon, trained)]
         if privacy.certify_epsilons:
-            spent = max(privacy.certify_epsilons.values()) + privacy.counts_epsilon
+            spent = max(privacy.certify_epsilons.values())
             found.append(_exposure("held out", spent, [pure_curve(spent)]))
     about = certificate.about if isinstance(certificate, Certificate) else None
     if isinstance(certificate, Certificate) and about is not None and isinstance(about.records, FreshRecords):

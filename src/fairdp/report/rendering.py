@@ -14,12 +14,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairdp._format import bound_above, bound_below, rounded_up
+from fairdp.accounting.spent import sizes_deviation
 from fairdp.accounting.words import assumption_in_words, statistics_in_words
 from fairdp.certify.certificate import NotCertified
 from fairdp.certify.statement import DEFINITIONS, NAMES, lines_beside_bounds
 from fairdp.report import comparison, words
+from fairdp.report.audit import AuditSection
 from fairdp.report.cards import data_card, features, model_card
-from fairdp.report.charts import attack_chart, rate_chart
+from fairdp.report.charts import FrontierChart, attack_chart, frontier_chart, rate_chart
 from fairdp.report.checklist import checklists
 from fairdp.report.comparison import ComparisonReport
 from fairdp.report.model import ModelReport
@@ -41,16 +43,20 @@ _FACTS = {
     "not_promised": words.NOT_PROMISED,
     "frontier_data": comparison.frontier_data,
     "assumption_in_words": assumption_in_words,
+    "sizes_deviation": sizes_deviation,
     "statistics_in_words": statistics_in_words,
 }
 
 
-def render_model(report: ModelReport, compared: ComparisonReport | None, *, format: str) -> bytes:
-    """The page of a saved model, with a comparison if there is one."""
+def render_model(
+    report: ModelReport, compared: ComparisonReport | None, *, format: str, audit: AuditSection | None = None
+) -> bytes:
+    """The page of a saved model, with a comparison and an audit if there are any."""
     return _render(
         f"model{FORMATS[format]}.jinja",
         compared,
         report=report,
+        audit=audit,
         headline=words.headline(report),
         level=words.level(report),
         cautions=words.cautions(report),
@@ -63,8 +69,17 @@ def render_model(report: ModelReport, compared: ComparisonReport | None, *, form
         checklists=checklists(report),
         attack=attack_chart(report.exposures),
         rates=rate_chart(report.rates, report.four_fifths) if report.rates else None,
+        verdict=words.verdict_in_words(report),
+        frontier=_frontier_chart(report),
         front_matter=_front_matter(report),
     )
+
+
+def _frontier_chart(report: ModelReport) -> FrontierChart | None:
+    if report.chosen is None or len(report.frontier) < 2:
+        return None
+    aimed = report.about.target
+    return frontier_chart(report.frontier, report.chosen, target=aimed.max_gap if aimed and aimed.max_gap < 1 else None)
 
 
 def render_comparison(compared: ComparisonReport, *, format: str) -> bytes:

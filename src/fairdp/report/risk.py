@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _checks
-from fairdp.accounting.mechanisms import LaplaceRelease, Mechanism, SampledGaussian, grid_width
+from fairdp.accounting.mechanisms import LaplaceRelease, Mechanism, SampledGaussian, grid_width, privacy_loss
 from fairdp.accounting.selection import Selection
 
 Floats = NDArray[np.float64]
@@ -91,13 +91,10 @@ def _sampled_gaussian_curve(mechanism: SampledGaussian) -> PrivacyCurve:
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    width = grid_width(mechanism.noise_multiplier)
-    loss = pld.from_gaussian_mechanism(
-        mechanism.noise_multiplier, sampling_prob=mechanism.sample_rate, value_discretization_interval=width
-    ).self_compose(mechanism.n_steps)
+    loss = privacy_loss(mechanism)
     if mechanism.counts_epsilon:
         pure = common.DifferentialPrivacyParameters(mechanism.counts_epsilon, 0.0)
-        loss = loss.compose(pld.from_privacy_parameters(pure, width))
+        loss = loss.compose(pld.from_privacy_parameters(pure, grid_width(mechanism.noise_multiplier)))
     last = float(loss.get_epsilon_for_delta(_LAST_DELTA))
     epsilons = np.linspace(0.0, last if math.isfinite(last) else 1.0, _N_POINTS)
     deltas = np.asarray(loss.get_delta_for_epsilon(epsilons), dtype=np.float64)

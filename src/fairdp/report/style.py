@@ -41,9 +41,10 @@ STYLES: dict[str, Style] = {
     "raco_dp": Style("RaCO-DP", "#7170a3", "*"),
     "fairdp": Style("FairDP", "#c94a00", "D"),
     "fairdp_parity": Style("ours (parity)", "#0057b8", "s"),
+    "fairdp_frontier": Style("ours (frontier)", "#3200ff", "8"),
 }
 
-_OURS = frozenset({"fairdp", "fairdp_parity"})
+_OURS = frozenset({"fairdp", "fairdp_parity", "fairdp_frontier"})
 
 GAPS = {
     "demographic_parity": "demographic parity",

@@ -2,6 +2,7 @@
 
 import math
 
+from fairdp._checks import in_words
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.accounting import spent as privacy
 from fairdp.certify import statement
@@ -14,7 +15,7 @@ from fairdp.report.rates import FOUR_FIFTHS
 # What a page has room for, in addition to what the statement says.
 _ALSO_NOT_COVERED = (
     "group names and labels that are themselves private",
-    "floating-point side channels, running time, and messages about bad input",
+    "running time, and messages about bad input",
 )
 NOT_PROMISED = (
     *statement.NOT_PROMISED,
@@ -35,6 +36,12 @@ def headline(report: ModelReport) -> str:
     if not report.verified:
         return f"NOT VERIFIED. What the folder claims: a {what}: {promised}."
     return f"A {what}: {promised}; verified."
+
+
+def verdict_in_words(report: ModelReport) -> list[tuple[str, str]]:
+    """What paid counts say of the model: a word or a heading for each line, and the rest of it."""
+    lines = [in_words(line, str).split(": ", 1) for line in report.verdict.lines]
+    return [(heading, rest[:1].upper() + rest[1:]) for heading, rest in lines]
 
 
 def level(report: ModelReport) -> str:

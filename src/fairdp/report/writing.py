@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fairdp._checks import InputError, ParameterError
 from fairdp._files import write_out
+from fairdp.report.audit import read_audit
 from fairdp.report.comparison import is_comparison, read_comparison
 from fairdp.report.model import read_model_report
 from fairdp.report.rendering import FORMATS, render_comparison, render_model
@@ -21,7 +22,12 @@ class WrittenReport:
 
 
 def run_report(
-    folder: Path, *, out: Path | None = None, format: str | None = None, comparison: Path | None = None
+    folder: Path,
+    *,
+    out: Path | None = None,
+    format: str | None = None,
+    comparison: Path | None = None,
+    audit: Path | None = None,
 ) -> WrittenReport:
     """Write the report of a saved model, or of a comparison.
 
@@ -33,6 +39,8 @@ def run_report(
         One of ``FORMATS``; by default that of the file's ending, else HTML.
     comparison
         A folder of `fairdp compare` to show beside the model.
+    audit
+        A file of `fairdp audit` to show beside the model.
     """
     if not folder.is_dir():
         raise InputError(f"{str(folder)!r} is not a folder; name the folder of a saved model or of a comparison.")
@@ -41,13 +49,16 @@ def run_report(
     if out.resolve().parent == folder.resolve():
         raise ParameterError("out", str(out), "lies in the folder that it reports on", "choose a file outside of it")
     if is_comparison(folder):
+        if audit is not None:
+            raise ParameterError("audit", str(audit), "is about a method", "leave it out, or name a saved model")
         if comparison is not None:
             raise InputError(f"{str(folder)!r} is itself a comparison; leave out `comparison` or name a saved model.")
         verified, content = None, render_comparison(read_comparison(folder), format=format)
     else:
         compared = None if comparison is None else read_comparison(comparison)
         report = read_model_report(folder)
-        verified, content = report.verified, render_model(report, compared, format=format)
+        audited = None if audit is None else read_audit(audit, report.method_name)
+        verified, content = report.verified, render_model(report, compared, format=format, audit=audited)
     write_out(out, content)
     return WrittenReport(out=str(out), format=format, verified=verified, bytes=len(content))
 

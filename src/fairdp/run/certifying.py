@@ -18,6 +18,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.randomness import RandBelow
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
+from fairdp.streams import KEY_BYTES, Stream, derived_key
 
 
 def count_decisions(
@@ -29,12 +30,11 @@ def count_decisions(
     predictor's, the key of these coins stays secret: with a known key, the removal of one record would be seen in the
     coins of all that come after it.
     """
-    coins = np.random.default_rng(int.from_bytes(coin_key, "little"))
+    coins = Stream(derived_key(coin_key, "decisions", n_bytes=KEY_BYTES))
     counts = np.zeros((n_groups, 2, 2), dtype=np.int64)
     for batch in batches:
-        decisions = (coins.random(batch.n_samples) < predictor.chances(model, batch.X, groups=batch.groups)).astype(
-            np.int64
-        )
+        chances = predictor.chances(model, batch.X, groups=batch.groups)
+        decisions = (coins.uniforms(batch.n_samples) < chances).astype(np.int64)
         counts += decision_counts(batch.y, decisions, batch.groups, n_groups)
     return counts
 
@@ -109,11 +109,15 @@ def met_at(prepared: PreparedRun, step: int) -> Look | None:
 def post_processed(prepared: PreparedRun) -> Predictor:
     """The rule that changes decisions by group until the rates agree, from noisy counts of the training records."""
     train, generators, config = prepared.parts.train, prepared.generators, prepared.config
+    if train.n_groups == 1 and config.positive_rate is None:
+        # Nobody to agree with: decisions stay as they are, and nothing is counted.
+        return replace(prepared.predictor, flips=((0.0, 1.0),))
     coins, epsilon = generators.key("coins of the histogram"), prepared.settings.histogram_epsilon
     counts = count_decisions(prepared.model, prepared.predictor, [train], train.n_groups, coins)
     if epsilon:
         # As with a look: with a reused seed, other counts get other noise.
-        counts = release_counts(counts, epsilon=epsilon, rand_below=generators.below(f"histogram of {counts.tolist()}"))
+        noise = generators.below(f"histogram of {counts.tolist()}")
+        counts = release_counts(counts, epsilon=epsilon, rand_below=noise, purpose="histogram")
     flips = fair_flips(
         counts,
         parity=config.parity,

@@ -1,7 +1,8 @@
-"""Checkpoints of a run: parameters, optimiser, generators and the step count, in one file without pickle.
+"""Checkpoints of a run: parameters, optimiser, keys and the step count, in one file without pickle.
 
-A checkpoint holds the state of the noise generator. Whoever has it can subtract the coming noise, so it is written for
-its owner only and belongs in the same safe place as the data.
+A checkpoint holds the keys of the noise to come, but not those of noise that was added before it was written. Whoever
+has it can subtract the coming noise, that of the certificate included, so it is written for its owner only, belongs in
+the same safe place as the data, and should go when the run is done.
 """
 
 import hashlib
@@ -29,7 +30,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.training.state import FlatOptimizer, TrainingState
 
-FORMAT = 6
+FORMAT = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,18 +48,18 @@ class Progress:
 class Checkpoint:
     """A run in progress.
 
-    ``group_sizes`` are the sizes it was planned with, noisy ones if they are private; ``run_key`` is the secret of the
-    split and of the noise on counts, which must not be drawn twice.
+    ``group_sizes`` are the sizes it was planned with, noisy ones if they are private, which must not be counted twice;
+    ``lasting_key`` and ``present_key`` are those of `fairdp.randomness.Generators`.
     """
 
     fingerprint: str
     network: str
     seeded: bool
     group_sizes: tuple[float, ...]
-    run_key: bytes = field(repr=False)
+    lasting_key: bytes = field(repr=False)
+    present_key: bytes = field(repr=False)
     step: int
     optimizer: dict[str, Any]
-    generators: dict[str, Any] = field(repr=False)
     tensors: dict[str, Tensor] = field(repr=False)
 
 
@@ -120,7 +121,13 @@ def network_digest(model: ScoreModel) -> str:
 
 
 def write_checkpoint(
-    path: Path, state: TrainingState, *, fingerprint: str, group_sizes: tuple[float, ...], run_key: bytes, seeded: bool
+    path: Path,
+    state: TrainingState,
+    *,
+    fingerprint: str,
+    group_sizes: tuple[float, ...],
+    lasting_key: bytes,
+    seeded: bool,
 ) -> None:
     """Replace the checkpoint atomically: a kill at any moment leaves the old one or the new one."""
     about = {
@@ -129,20 +136,18 @@ def write_checkpoint(
         "network": network_digest(state.model),
         "seeded": seeded,
         "group_sizes": group_sizes,
-        "run_key": run_key.hex(),
+        "lasting_key": lasting_key.hex(),
+        "present_key": state.chain.present.hex(),
         "step": state.step,
         "optimizer": {
             "kind": state.optimizer.kind,
             "momentum": state.optimizer.momentum,
             "n_updates": state.optimizer.n_updates,
         },
-        "generators": {
-            "sampling": state.sampling_rng.bit_generator.state,
-            "noise": state.noise_rng.bit_generator.state,
-        },
     }
     tensors = {
         "params": state.model.params,
+        **{f"input layer.{name}": value for name, value in state.model.surveyed_state().items()},
         **{f"optimizer.{name}": value for name, value in state.optimizer.state.items()},
         **{f"memory.{name}": value for name, value in state.memory.items()},
         **({} if state.average is None else {"average": state.average}),
@@ -165,10 +170,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
         network=about["network"],
         seeded=about["seeded"],
         group_sizes=tuple(about["group_sizes"]),
-        run_key=bytes.fromhex(about["run_key"]),
+        lasting_key=bytes.fromhex(about["lasting_key"]),
+        present_key=bytes.fromhex(about["present_key"]),
         step=about["step"],
         optimizer=about["optimizer"],
-        generators=about["generators"],
         tensors=tensors,
     )
 
@@ -182,13 +187,14 @@ def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -
         raise other
     state.step = checkpoint.step
     state.model.replace_params(checkpoint.tensors["params"].clone())
+    # Released before the first step, and not to be released again.
+    state.model.load_fixed_state(_named("input layer.", checkpoint.tensors))
     if checkpoint.network != network_digest(state.model):
         raise other
     state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=_named("optimizer.", checkpoint.tensors))
     state.memory, average = _named("memory.", checkpoint.tensors), checkpoint.tensors.get("average")
     state.average = None if average is None else average.clone()
-    state.sampling_rng.bit_generator.state = checkpoint.generators["sampling"]
-    state.noise_rng.bit_generator.state = checkpoint.generators["noise"]
+    state.chain.present = checkpoint.present_key
 
 
 def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -214,7 +220,7 @@ class CheckpointWriter:
             state,
             fingerprint=self.fingerprint,
             group_sizes=self.plan.recipe.group_sizes,
-            run_key=self.generators.run_key,
+            lasting_key=self.generators.lasting_key,
             seeded=self.generators.seeded,
         )
 

@@ -11,9 +11,12 @@ from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config.model import ModelConfig
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
+from fairdp.frontier.choice import Target
+from fairdp.frontier.curve import Frontier
 from fairdp.methods import METHODS
 from fairdp.methods.functional import solve
 from fairdp.methods.group_models import smoothing_notes, train_group_models
+from fairdp.networks.freshness import note_learnt
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.certifying import Look, certified, met_at, post_processed
@@ -21,6 +24,7 @@ from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, finger
 from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
+from fairdp.run.read_frontier import read_frontier, target_of
 from fairdp.training.loop import steps
 from fairdp.training.resources import kept_memory, torch_threads
 from fairdp.training.state import FlatOptimizer, TrainingState
@@ -37,6 +41,8 @@ class FittedRun:
     certificate: Certificate | NotCertified
     parts: Parts
     notes: dict[str, list[float]]
+    frontier: Frontier | None
+    target: Target | None
     seconds: dict[str, float]
 
 
@@ -72,6 +78,8 @@ def finish_run(
     prepared: PreparedRun, notes: dict[str, list[float]], early: Look | None, *, started: float
 ) -> FittedRun:
     """Build the decision rule of the trained model, certify it, and gather the results of the run."""
+    note_learnt(prepared.model.extractor)
+    frontier = _frontier(prepared)
     post_processes = METHODS[prepared.settings.method].post_processes
     predictor = post_processed(prepared) if post_processes else prepared.predictor
     trained = time.perf_counter()
@@ -84,8 +92,18 @@ def finish_run(
         certificate=certificate,
         parts=prepared.parts,
         notes=notes,
+        frontier=frontier,
+        target=None if frontier is None else target_of(prepared.config),
         seconds={"train": trained - started, "certify": time.perf_counter() - trained},
     )
+
+
+def _frontier(prepared: PreparedRun) -> Frontier | None:
+    """What a joint model offers at every price; its rule is set to the target."""
+    if not METHODS[prepared.settings.method].joint:
+        return None
+    chain = prepared.generators.steps
+    return read_frontier(prepared.model, prepared.parts.train, prepared.plan, prepared.config, chain)
 
 
 def train_model(
@@ -107,7 +125,7 @@ def train_model(
     there is to say of the training besides.
     """
     kind = "sgd" if config.optimizer == "sgd" else "adam"
-    state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.sampling, generators.noise)
+    state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.steps)
     parts = [data] if held_out is None else [data, held_out]
     writer = CheckpointWriter(progress, plan, generators)
     if progress.checkpoint:

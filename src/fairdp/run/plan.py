@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairdp.accounting.account import group_sizes_epsilon, privacy_spent
+from fairdp.accounting.account import SizesNoise, privacy_spent, sizes_noise
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.words import NOISY
 from fairdp.config.defaults import check_groups, kind_of, train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
@@ -36,7 +37,8 @@ def plan_run(
     sizes: Mapping[str, float],
     groups: tuple[str, ...],
     certify_fraction: float,
-    group_sizes: str = "public",
+    group_sizes: str,
+    sizes_counted: bool = True,
     noise_seeded: bool = False,
     public_assumptions: tuple[str, ...] = (),
     selection: Selection | None = None,
@@ -56,15 +58,21 @@ def plan_run(
         The groups that a certificate is about.
     certify_fraction
         Share of the records that is held out for a certificate; zero for none.
+    group_sizes
+        How the sizes are known, as a code of `fairdp.accounting.words`.
+    sizes_counted
+        Whether noisy sizes are counted in this run; those of a trial are counted, and paid for, before all trials.
     """
     names, numbers = tuple(sizes), tuple(sizes.values())
     budget.check_for(sum(numbers) / (1 - certify_fraction))
     check_groups(names, numbers, None if METHODS[method].closed_form else training["sample_rate"])
-    config = train_config(kind, method, min(numbers), **training)
+    config = train_config(kind, method, numbers, **training)
     histogram = METHODS[method].histogram_epsilon(budget.epsilon)
-    counts_epsilon = group_sizes_epsilon(group_sizes, budget.epsilon) + histogram
+    counted = sizes_counted and selection is None
+    noise = sizes_noise(group_sizes, budget, pure=METHODS[method].closed_form) if counted else SizesNoise()
     recipe = METHODS[method].recipe(config, numbers)
-    plan = make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=counts_epsilon)
+    paid = {"counts_epsilon": noise.epsilon + histogram, "counts_std": noise.std}
+    plan = make_plan(recipe, budget, n_steps=config.n_steps, noisy_sizes=group_sizes == NOISY, **paid)
     privacy = privacy_spent(
         plan,
         names,
@@ -85,6 +93,7 @@ def plan_of_parts(
     shape: tuple[int, ...],
     *,
     seeded: bool,
+    sizes_counted: bool = True,
     public_assumptions: tuple[str, ...] = (),
     selection: Selection | None = None,
 ) -> PlannedRun:
@@ -97,7 +106,8 @@ def plan_of_parts(
         sizes=dict(zip(parts.train.group_names, parts.sizes, strict=True)),
         groups=parts.held_out.group_names,
         certify_fraction=parts.fraction,
-        group_sizes=settings.group_sizes,
+        group_sizes=settings.known_sizes,
+        sizes_counted=sizes_counted,
         noise_seeded=seeded,
         public_assumptions=public_assumptions,
         selection=selection,

@@ -20,6 +20,7 @@ from fairdp.run.hold_out import Parts, hold_out
 from fairdp.run.plan import plan_of_parts
 from fairdp.run.predictor import Predictor
 from fairdp.run.settings import RunSettings
+from fairdp.streams import Chain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +31,14 @@ class Trial:
     ----------
     split_key
         Secret of the coins that hold records out, the same for all trials.
+    sizes
+        Sizes of the groups that all trials are planned with, counted once.
     selection
         What the choice spends.
     """
 
     split_key: bytes = field(repr=False)
+    sizes: tuple[float, ...]
     selection: Selection
 
 
@@ -71,7 +75,9 @@ def prepare_run(
         settings = settings.as_trial(trial.selection.expected_trials)
     settings.check_weighted(data.weights is not None)
     generators, resumed = _start(settings, progress)
-    parts = hold_out(settings, data, generators, resumed, split_key=trial.split_key if trial else None)
+    # Sizes that were released before must not be counted a second time.
+    known = resumed.group_sizes if resumed is not None else trial.sizes if trial is not None else None
+    parts = hold_out(settings, data, generators, split_key=trial.split_key if trial else None, sizes=known)
     progress.observe_parts(parts.train, parts.held_out)
     shape = data.X.shape[1:]
     planned = plan_of_parts(
@@ -82,9 +88,9 @@ def prepare_run(
         public_assumptions=public_assumptions,
         selection=trial.selection if trial else None,
     )
-    model_config = settings.model_config(shape, columns)
+    model_config = settings.model_config(shape, columns, data.n_groups)
     check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
-    model = build_model(model_config, shape, settings.module, generators.start)
+    model = build_model(model_config, shape, settings.module, generators.start_seed)
     model.smoothing = settings.smoothing(planned.config, generators)
     return PreparedRun(
         settings=settings,
@@ -106,7 +112,8 @@ def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Check
         raise ParameterError("method", settings.method, "writes no checkpoints", "leave out `checkpoint`")
     generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
     if resumed is not None:
-        generators = replace(generators, run_key=resumed.run_key, seeded=generators.seeded or resumed.seeded)
+        seeded = generators.seeded or resumed.seeded
+        generators = Generators(lasting_key=resumed.lasting_key, steps=Chain(resumed.present_key), seeded=seeded)
     return generators, resumed
 
 

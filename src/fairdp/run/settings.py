@@ -1,14 +1,16 @@
 """Everything that a user chose about a fit."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
+from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.config.certificate import METRICS, NoCertificate
-from fairdp.config.defaults import TRAINING_PARAMETERS, defaults_of, kind_of, train_config
+from fairdp.config.defaults import ROW_NORMS, TRAINING_PARAMETERS, defaults_of, kind_of, train_config
 from fairdp.config.model import ModelConfig
 from fairdp.config.parameters import Parameters, check_parameters
 from fairdp.config.preregistration import CertificationSettings, Preregistration
@@ -18,6 +20,9 @@ from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.predictor import Predictor
+
+# Hats and bins of more inputs than this would be mostly noise.
+_MOST_UNDECLARED = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +37,7 @@ class RunSettings:
     normalize_embedding: bool
     module: ExtractorBuilder | None
     training: dict[str, Any]
-    group_sizes: str
+    group_sizes: str | dict[str, float] | None
     certification: CertificationSettings
     predictor: Predictor
     seed: int | None = field(repr=False)
@@ -61,8 +66,13 @@ class RunSettings:
                 f"needs a model to look at during training, which `method`={self.method!r} does not have",
                 "use `method`='dpsgd', or `n_looks`=1",
             )
-        if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes):
-            raise ParameterError("method", self.method, "has its own decision rule", "use `predictor`='deterministic'")
+        if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes or method.joint):
+            raise ParameterError(
+                "method",
+                self.method,
+                "has its own decision rule",
+                "use `predictor`='deterministic', or `method`='fairdp'",
+            )
         grouping = self.training["grouping"]
         if grouping != "attribute" and self.method != "dp_is_sgd":
             raise ParameterError("grouping", grouping, "is for `method`='dp_is_sgd' only")
@@ -75,14 +85,14 @@ class RunSettings:
                     name,
                     self.training[name],
                     f"is a target, which `method`={self.method!r} does not take",
-                    "use `method`='fairdp_parity', 'raco_dp' or 'dp_postprocess'",
+                    "use `method`='fairdp_frontier', 'raco_dp' or 'dp_postprocess'",
                 )
         rate = self.training["positive_rate"]
         if rate is not None and self.method == "raco_dp":
             raise ParameterError(
                 "positive_rate",
                 rate,
-                "is for `method`='fairdp_parity' and 'dp_postprocess'",
+                "is for `method`='fairdp_frontier' and 'dp_postprocess'",
                 "raco_dp constrains gaps only",
             )
 
@@ -99,6 +109,12 @@ class RunSettings:
             )
 
     @property
+    def known_sizes(self) -> str:
+        """How the sizes of the groups are known, as a code."""
+        private = METHODS[self.method].private and math.isfinite(self.budget.epsilon)
+        return known_sizes(self.group_sizes, private=private)
+
+    @property
     def histogram_epsilon(self) -> float:
         """Pure ε that a post-processing method spends on counting its decisions."""
         return METHODS[self.method].histogram_epsilon(self.budget.epsilon)
@@ -110,20 +126,25 @@ class RunSettings:
         seed = int.from_bytes(generators.key("smoothing")[:8], "little")
         return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
 
-    def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None) -> ModelConfig:
+    def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int) -> ModelConfig:
         """The network for records of this shape; ``columns`` is what is public about a table's columns."""
-        kind = kind_of(self.model, self.module, shape, self.method)
-        normalizes = kind == "logistic" and METHODS[self.method].averages
-        n_active = math.prod(shape) if columns is None else min(columns.n_columns, math.prod(shape))
-        return ModelConfig(
+        kind, method = kind_of(self.model, self.module, shape, self.method), METHODS[self.method]
+        normalizes = kind == "logistic" and method.averages and not method.joint
+        n_inputs = math.prod(shape)
+        n_active = n_inputs if columns is None else min(columns.n_columns, n_inputs)
+        config = ModelConfig(
             kind=kind,
             hidden=self.hidden,
             activation=self.activation or defaults_of(kind, self.method).activation,
             normalize_embedding=self.normalize_embedding,
             normalize_inputs=normalizes,
             numeric=columns.numeric if normalizes and columns is not None else (),
-            n_active=n_active if METHODS[self.method].closed_form else 0,
+            n_active=n_active if method.closed_form else 0,
         )
+        if not method.joint:
+            return config
+        joint = replace(config, n_cells=2 * n_groups, row_norm=ROW_NORMS.get(kind, 1.0))
+        return replace(joint, **_rows_of(n_inputs, columns)) if kind == "logistic" else joint
 
     @classmethod
     def of(cls, **values: Any) -> "RunSettings":
@@ -144,7 +165,7 @@ class RunSettings:
             normalize_embedding=chosen.normalize_embedding,
             module=chosen.module,
             training={name: getattr(chosen, name) for name in TRAINING_PARAMETERS},
-            group_sizes=chosen.group_sizes,
+            group_sizes=_plain_sizes(chosen.group_sizes),
             certification=CertificationSettings(
                 fraction=chosen.certify_fraction, registration=registration, target_tau=chosen.target_tau
             ),
@@ -160,4 +181,22 @@ class RunSettings:
     def train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
         """The numbers of the run for groups of these sizes."""
         kind = kind_of(self.model, self.module, shape, self.method)
-        return train_config(kind, self.method, min(sizes), **self.training)
+        return train_config(kind, self.method, sizes, **self.training)
+
+
+def _rows_of(n_inputs: int, columns: EncodedColumns | None) -> dict[str, Any]:
+    """How the inputs of a joint logistic model become rows: as declared, or every one of a few as a number."""
+    if columns is not None:
+        return {"numeric": columns.numeric, "zeros": columns.zeros, "most_squares": columns.most_squares}
+    n_numbers = n_inputs if n_inputs <= _MOST_UNDECLARED else 0
+    return {
+        "numeric": tuple(range(n_numbers)),
+        "zeros": (0.5,) * n_numbers,
+        "bounded": False,
+        "most_squares": float(n_inputs + 3 * n_numbers),
+    }
+
+
+def _plain_sizes(chosen: Any) -> Any:
+    """Declared sizes with names and numbers as files hold them; what is refused later stays as it is."""
+    return {str(name): plain(size) for name, size in chosen.items()} if isinstance(chosen, Mapping) else chosen

@@ -12,8 +12,11 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config.model import ModelConfig
 from fairdp.config.training import plain
+from fairdp.frontier.choice import Target
+from fairdp.frontier.curve import Frontier
 from fairdp.networks.building import build_model
-from fairdp.networks.models import FIXED, ExtractorBuilder, ScoreModel
+from fairdp.networks.freshness import note_learnt
+from fairdp.networks.models import CELL_VALUES, FIXED, ExtractorBuilder, ScoreModel
 from fairdp.run.predictor import Predictor
 from fairdp.saved.folder import ModelRecord, SavedModel
 
@@ -31,6 +34,8 @@ class Fitted(Protocol):
     predictor_: Predictor
     privacy_: PrivacySpent
     certificate_: Certificate | NotCertified
+    frontier_: Frontier | None
+    target_: Target | None
 
 
 def saved_form(estimator: Fitted) -> SavedModel:
@@ -48,6 +53,8 @@ def saved_form(estimator: Fitted) -> SavedModel:
         shape=tuple(model.shape),
         heads=(model.heads.shape[0], model.heads.shape[1]),
         smoothing=model.smoothing,
+        frontier=estimator.frontier_,
+        target=estimator.target_,
     )
     return SavedModel(
         tensors=model.tensors(), model=record, privacy=estimator.privacy_, certificate=estimator.certificate_
@@ -63,6 +70,7 @@ def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorB
     estimator.fitted_parameters_, estimator.feature_schema_ = record.parameters, record.feature_schema
     estimator.privacy_, estimator.certificate_, estimator.notes_ = saved.privacy, saved.certificate, record.notes
     estimator.classes_, estimator.group_names_ = np.array(record.classes), record.groups
+    estimator.frontier_, estimator.target_ = record.frontier, record.target
     estimator.n_features_in_ = model.shape[0]
     if record.feature_names is not None:
         estimator.feature_names_in_ = np.array(record.feature_names, dtype=object)
@@ -74,11 +82,13 @@ def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> ScoreMo
     config = saved.model.model
     if config.kind == "custom" and module is None:
         raise SavedModelError("the model was trained with your own module; pass its builder as `module`=.")
-    model = build_model(config, saved.model.shape, module, np.random.default_rng(0))
+    model = build_model(config, saved.model.shape, module, 0, will_be_replaced=True)
     tensors = dict(saved.tensors)
     model.replace_params(tensors.pop("params"))
+    model.cell_values = tensors.pop(CELL_VALUES, None)
     model.load_fixed_state({name.removeprefix(FIXED): value for name, value in tensors.items()})
     model.smoothing = saved.model.smoothing
+    note_learnt(model.extractor)
     return model
 
 
@@ -86,8 +96,13 @@ def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON can hold them; a module is code, and a seed may be the secret that the guarantee rests on."""
     kept = {name: plain(value) for name, value in parameters.items() if name not in ("module", "random_state")}
     lists = {name: [plain(v) for v in value] for name, value in kept.items() if isinstance(value, (tuple, list))}
+    mappings = {
+        name: {str(key): plain(v) for key, v in value.items()}
+        for name, value in kept.items()
+        if isinstance(value, Mapping)
+    }
     infinite = {name: "inf" for name, v in kept.items() if isinstance(v, float) and math.isinf(v)}
-    return {**kept, **lists, **infinite}
+    return {**kept, **lists, **mappings, **infinite}
 
 
 def restored(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.record import certificate_record, read_record
 from fairdp.config.model import ModelConfig
+from fairdp.frontier.choice import Target
+from fairdp.frontier.curve import Frontier
 from fairdp.networks.models import ParameterSmoothing, tensor_bytes
 from fairdp.run.predictor import Predictor
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 8
 TENSORS, MARKER, PRIVACY, CERTIFICATE = "model.safetensors", "model.json", "privacy.json", "certificate.json"
 FILES = (TENSORS, MARKER, PRIVACY, CERTIFICATE)
 SUMS = "SHA256SUMS"
@@ -26,7 +28,10 @@ SUMS = "SHA256SUMS"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord:
-    """What the folder says of the model itself: what was chosen, what it predicts, and how to build it again."""
+    """What the folder says of the model itself: what was chosen, what it predicts, and how to build it again.
+
+    A joint model has a ``frontier``, and the ``target`` that its rule was chosen for, which may have been moved since.
+    """
 
     schema_version: int = SCHEMA_VERSION
     parameters: dict[str, Any]
@@ -40,6 +45,8 @@ class ModelRecord:
     shape: tuple[int, ...]
     heads: tuple[int, int]
     smoothing: ParameterSmoothing | None
+    frontier: Frontier | None
+    target: Target | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,7 +121,7 @@ def _deployed(model: ScoreModel) -> Any:
 
     nodes, weights, score = _score_nodes(model)
     records = helper.make_tensor_value_info("records", TensorProto.FLOAT, ["n", *model.shape])
-    outcome = parser.parse_graph(_OUTCOME.format(score=score))
+    outcome = parser.parse_graph((_JOINT_OUTCOME if model.n_cells else _OUTCOME).format(score=score))
     graph = helper.make_graph([*nodes, *outcome.node], "deployed", [records], list(outcome.output), weights)
     operators = [helper.make_opsetid("", OPSET)]
     # The oldest format that knows these operators: readers refuse one that is newer than they are.
@@ -130,7 +130,10 @@ def _deployed(model: ScoreModel) -> Any:
 
 
 def _score_nodes(model: ScoreModel) -> tuple[list[Any], list[Any], str]:
-    """Nodes and weights that make scores of the records, and the name of these scores."""
+    """Nodes and weights that make scores of the records, and the name of these scores.
+
+    Those of a joint model are pairs: what a positive decision is worth, and the chance of label 1.
+    """
     from onnx import parser
     from onnx.numpy_helper import from_array
 
@@ -138,7 +141,8 @@ def _score_nodes(model: ScoreModel) -> tuple[list[Any], list[Any], str]:
     if not model.keeps_records_apart:
         axis, to_batch, from_batch = parser.parse_graph(_ONE_RECORD).node
         body = [axis, to_batch, *nodes, from_batch]
-        nodes, weights, score = [_loop("record", model.shape, body, weights, "record_score", [])], [], "record_scores"
+        each = [2] if model.n_cells else []
+        nodes, weights, score = [_loop("record", model.shape, body, weights, "record_score", each)], [], "record_scores"
     if model.smoothing is not None:
         loop = _loop("draw", [len(model.params)], nodes, weights, score, ["n"])
         nodes, weights = [loop, *parser.parse_graph(_MEAN_CHANCE).node], [from_array(_draws(model).numpy(), "draws")]
@@ -146,7 +150,7 @@ def _score_nodes(model: ScoreModel) -> tuple[list[Any], list[Any], str]:
     return nodes, weights, score
 
 
-def _loop(entry: str, shape: Any, nodes: list[Any], weights: list[Any], result: str, result_shape: list[str]) -> Any:
+def _loop(entry: str, shape: Any, nodes: list[Any], weights: list[Any], result: str, result_shape: list[Any]) -> Any:
     """The nodes for one record or draw at a time: no other is seen, and memory for one is enough."""
     from onnx import TensorProto, helper
 
@@ -175,6 +179,21 @@ class _Score(nn.Module):
         return (embeddings @ head[:-1, None] + head[-1]).flatten()
 
 
+class _JointScore(nn.Module):
+    """Score and probability of records by a joint model, shape (n_records, 2); beyond the embedding in doubles."""
+
+    def __init__(self, model: ScoreModel) -> None:
+        super().__init__()
+        assert model.cell_values is not None
+        self.extractor, self.heads, self.values = model.extractor, model.heads.double(), model.cell_values
+
+    def forward(self, records: Tensor) -> Tensor:
+        embeddings = self.extractor(records).flatten(1).double()
+        chances = (embeddings @ self.heads[:, :-1].T + self.heads[:, -1]).softmax(1)
+        is_positive = torch.arange(len(self.heads), dtype=torch.float64) % 2
+        return (chances @ torch.stack([self.values, is_positive], 1)).float()
+
+
 def _traced(model: ScoreModel) -> tuple[list[Any], list[Any]]:
     """Nodes and weights of the score, for any number of records, or for one where layers are unknown."""
     # Only known layers keep records apart; all others must see each record alone, as they do in the model.
@@ -184,7 +203,8 @@ def _traced(model: ScoreModel) -> tuple[list[Any], list[Any]]:
     names = ["records" if apart else "record_batch", "draw"][: len(example)]
     try:
         with _in_one_line(), torch.no_grad():
-            program = torch.export.export(_Score(model).eval(), example, dynamic_shapes=sizes, strict=False)
+            scored = (_JointScore if model.n_cells else _Score)(model)
+            program = torch.export.export(scored.eval(), example, dynamic_shapes=sizes, strict=False)
             made: Any = {"input_names": names, "output_names": ["traced_score"], "opset_version": OPSET}
             exported: Any = torch.onnx.export(program, dynamo=True, verbose=False, **made)
             graph = exported.model_proto.graph
@@ -232,9 +252,12 @@ def _check_scores(content: bytes, model: ScoreModel) -> None:
     options.log_severity_level = 4
     with _in_one_line():
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        (scores,) = session.run(["score"], {"records": probe.numpy()})
-    expected = model.scores(probe).numpy()
-    if not np.allclose(scores, expected, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
+        given = session.run(["score", "probability"], {"records": probe.numpy()})
+    expected = (model.scores(probe).numpy(), model.probabilities(probe).numpy())
+    if not all(
+        np.allclose(*pair, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
+        for pair in zip(given, expected, strict=True)
+    ):
         raise SavedModelError("the ONNX file does not score as the model does; use layers without chance or state.")
 
 
@@ -242,6 +265,18 @@ _OUTCOME = """
 outcome (float[n] {score}) => (float[n] score, float[n] probability, int64[n] decision) {{
   score = Identity ({score})
   probability = Sigmoid (score)
+  threshold = Constant <value = float {{0.0}}> ()
+  is_positive = GreaterOrEqual (score, threshold)
+  decision = Cast <to = 7> (is_positive)
+}}"""
+
+# What a joint model believes of the label is not what it decides by.
+_JOINT_OUTCOME = """
+outcome (float[n, 2] {score}) => (float[n] score, float[n] probability, int64[n] decision) {{
+  score_column, probability_column = Split <axis = 1, num_outputs = 2> ({score})
+  columns = Constant <value = int64[1] {{1}}> ()
+  score = Squeeze (score_column, columns)
+  probability = Squeeze (probability_column, columns)
   threshold = Constant <value = float {{0.0}}> ()
   is_positive = GreaterOrEqual (score, threshold)
   decision = Cast <to = 7> (is_positive)

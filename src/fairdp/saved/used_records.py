@@ -23,7 +23,7 @@ from fairdp._checks import SavedModelError
 from fairdp._files import described_tensors, write_file
 from fairdp.data.grouped import GroupedData
 
-FORMAT = 1
+FORMAT = 2
 # The use that training makes of records.
 TRAINING = "training"
 KEY_BYTES = 16
@@ -36,16 +36,18 @@ class UsedRecords:
     """A secret key, and the sorted fingerprints under it of the records of each use. Printing shows counts only.
 
     ``model_sha256`` names the model that used them, once there is one: a model that is replaced leaves its file behind.
+    ``split_key`` is the secret of the coins that chose the test records, which are in no use; empty if there is none.
     """
 
     key: bytes
     uses: Mapping[str, NDArray[np.uint64]]
     model_sha256: str = ""
+    split_key: bytes = b""
 
     @classmethod
-    def new(cls) -> "UsedRecords":
+    def new(cls, split_key: bytes = b"") -> "UsedRecords":
         """No records yet, and a key of its own."""
-        return cls(key=secrets.token_bytes(KEY_BYTES), uses={})
+        return cls(key=secrets.token_bytes(KEY_BYTES), uses={}, split_key=split_key)
 
     def of_model(self, digest: str) -> "UsedRecords":
         """Those of the model with this digest: these, or none if they are another model's."""
@@ -123,6 +125,7 @@ def write_used_records(path: Path, used: UsedRecords) -> None:
         "format": FORMAT,
         "key": used.key.hex(),
         "model_sha256": used.model_sha256,
+        "split_key": used.split_key.hex(),
         "uses": list(used.uses),
         "digest": _digest(used),
     }
@@ -154,7 +157,8 @@ def read_used_records(path: Path) -> UsedRecords | None:
 
 def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]) -> UsedRecords:
     uses = {name: tensors[str(i)] for i, name in enumerate(about["uses"])}
-    used = UsedRecords(key=bytes.fromhex(about["key"]), uses=uses, model_sha256=about["model_sha256"])
+    key, split_key = (bytes.fromhex(about[name]) for name in ("key", "split_key"))
+    used = UsedRecords(key=key, uses=uses, model_sha256=about["model_sha256"], split_key=split_key)
     # The file format has no checksum of its own, and one wrong bit would let a used record pass as fresh.
     if about["digest"] != _digest(used):
         raise ValueError("its contents do not match its digest")
@@ -162,7 +166,7 @@ def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]
 
 
 def _digest(used: UsedRecords) -> str:
-    digest = hashlib.blake2b(json.dumps([used.model_sha256, *used.uses]).encode(), key=used.key)
+    digest = hashlib.blake2b(json.dumps([used.model_sha256, used.split_key.hex(), *used.uses]).encode(), key=used.key)
     for known in used.uses.values():
         digest.update(known.tobytes())
     return digest.hexdigest()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,14 +12,16 @@ from fairdp.accounting.recipe import Coordinates, Statistics
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.inspection import coins_of_dropout, draws_at_random
+from fairdp.streams import StepKeys
 from fairdp.training.clipping import BoundedSum
 from fairdp.training.companion import Companion, LogisticLoss, Memory
 from fairdp.training.noise import add_gaussian_noise
-from fairdp.training.records import Batch, Records
-from fairdp.training.sampling import PoissonSampler
+from fairdp.training.records import Block, Records
+from fairdp.training.sampling import PoissonSampler, Positions, blocks_of
 from fairdp.training.state import TrainingState
 from fairdp.training.sums import Sums
-from fairdp.training.update import descend, project_to_ball, split_into_members
+from fairdp.training.surveys import tell_input_layer
+from fairdp.training.update import descend, project_to_ball, split_into_members, weight_in_average
 
 
 class PrivacyBudgetExceeded(RuntimeError):
@@ -44,10 +47,16 @@ class Trainer:
         if config.n_steps != plan.n_steps:
             raise ValueError(f"the plan has n_steps={plan.n_steps}, the configuration n_steps={config.n_steps}.")
         self.state, self.plan, self.config, recipe = state, plan, config, plan.recipe
+        if state.model.n_cells != recipe.n_cells:
+            raise ValueError(f"the recipe needs a model of {recipe.n_cells} cells, got one of {state.model.n_cells}.")
         # A plan knows what a companion costs; the loop knows what it does.
         self.companion = cast(Companion | None, recipe.companion) or LogisticLoss()
         self.beside = self.companion.beside
-        self.sampler = PoissonSampler.of_groups(data.groups, recipe.sample_rates)
+        if not state.step:
+            X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
+            tell_input_layer(state.model, X, plan, state.chain)
+        blocks = blocks_of(data.n_samples, sum(recipe.group_sizes), recipe.expected_batch_sizes.sum())
+        self.sampler = PoissonSampler.of_groups(data.groups, recipe.sample_rates, blocks=blocks)
         self.records = Records(state.model, data, recipe, max_part=config.max_physical_batch_size)
         self.sums = Sums(state.model, recipe, self.companion)
         if not isinstance(self.beside, Statistics) and self.companion.clip_factors(self.companion.start()) is not None:
@@ -56,7 +65,7 @@ class Trainer:
             )
         self.draws_at_random = draws_at_random(state.model)
         state.memory = state.memory or self.companion.start()
-        if recipe.averaging and state.average is None:
+        if recipe.averaging != "none" and state.average is None:
             state.average = state.model.params.clone()
         project_to_ball(state.model.heads, recipe.weight_bound)
 
@@ -76,12 +85,14 @@ class Trainer:
             raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps have been taken; plan more beforehand.")
         # Counted before it is made: if anything goes wrong from here on, something may have been seen.
         state.step += 1
-        chosen = torch.from_numpy(self.sampler.draw(state.sampling_rng))  # Line 7: every group at its own rate.
-        with coins_of_dropout(state.sampling_rng, needed=self.draws_at_random), state.model.moved_to(self._smoothed()):
-            batch = self.records.batch(chosen, self._members(len(chosen), n_members))
-            memory = self._learned(batch)
+        keys = state.chain.step()
+        chosen = self.sampler.draw(keys)  # Line 7: every group at its own rate.
+        dropout = coins_of_dropout(keys.seed("dropout"), needed=self.draws_at_random)
+        with dropout, state.model.moved_to(self._smoothed(keys)):
+            batch = self.records.batch(chosen, members_of(chosen, n_members, keys))
+            memory = self._learned(batch, keys)
             bounded = self.sums.clipped_gradients(batch, memory, n_members)  # Lines 8 to 10; its sensitivity with it.
-        noisy = self._with_noise(bounded)  # Line 11.
+        noisy = self._with_noise(bounded, keys)  # Line 11.
         if isinstance(self.beside, Coordinates):
             self.companion.learn(noisy[-self.beside.size :], state.memory)
             noisy = noisy[: -self.beside.size]
@@ -103,11 +114,11 @@ class Trainer:
         state, recipe = self.state, self.plan.recipe
         project_to_ball(state.model.heads, recipe.weight_bound)
         if state.average is not None:
-            state.average.lerp_(state.model.params, 1 - recipe.averaging)
+            state.average.lerp_(state.model.params, weight_in_average(recipe.averaging, state.step, self.plan.n_steps))
             if state.step == self.plan.n_steps:
                 state.deploy_average()
 
-    def _learned(self, batch: Batch) -> Memory:
+    def _learned(self, batch: list[Block], keys: StepKeys) -> Memory:
         """What the companion knows as this step's gradient is made, after its statistics are released where it has any.
 
         Statistics of the average steer the next step, so that this one's gradient is made from what was known before.
@@ -118,22 +129,29 @@ class Trainer:
         before, point = state.memory, state.between_iterate_and_average((state.step - 1) / self.plan.n_steps)
         bounded = self.sums.statistics(batch, before, point)
         std, multipliers = self.plan.statistics_std, self.plan.statistics_multipliers
-        noisy = add_gaussian_noise(bounded, std, accounted_multipliers=multipliers, rng=state.noise_rng)
+        stream = keys.stream("statistics")
+        noisy = add_gaussian_noise(bounded, std, accounted_multipliers=multipliers, stream=stream, purpose="statistics")
         state.memory = dict(before)
         self.companion.learn(noisy, state.memory)
         return before if statistics.of == "average" else state.memory
 
-    def _with_noise(self, bounded: BoundedSum) -> Tensor:
+    def _with_noise(self, bounded: BoundedSum, keys: StepKeys) -> Tensor:
         """If clip norms differ, the noise follows the largest over all groups, whoever is in the batch."""
         std, multipliers = self.plan.noise_std, self.plan.gradient_multipliers
         std *= float((bounded.sensitivities / self.plan.recipe.sensitivities).max()) if std else 0.0
-        return add_gaussian_noise(bounded, std, accounted_multipliers=multipliers, rng=self.state.noise_rng)
+        return add_gaussian_noise(bounded, std, accounted_multipliers=multipliers, stream=keys.stream("noise"))
 
-    def _members(self, n_records: int, n_members: int) -> Tensor | None:
-        """Algorithm 2: the head of each record, drawn independently of the data: removing one record moves no other."""
-        return None if n_members == 1 else torch.from_numpy(self.state.sampling_rng.integers(n_members, size=n_records))
-
-    def _smoothed(self) -> Tensor:
+    def _smoothed(self, keys: StepKeys) -> Tensor:
         """Where gradients are taken: at the parameters, or, to train a smoothed model, with fresh noise on them."""
         model, deviation = self.state.model, self.plan.recipe.parameter_noise
-        return model.with_noise(deviation, self.state.noise_rng) if deviation else model.params
+        if not deviation:
+            return model.params
+        return model.with_noise(deviation, np.random.default_rng(keys.seed("parameters")))
+
+
+def members_of(chosen: list[Positions], n_members: int, keys: StepKeys) -> list[Tensor] | None:
+    """Algorithm 2: the head of each record, drawn independently of the data: removing one record moves no other."""
+    if n_members == 1:
+        return None
+    draws = (keys.stream(f"members {number}").words(len(block)) for number, block in enumerate(chosen))
+    return [torch.from_numpy((words % np.uint64(n_members)).astype(np.int64)) for words in draws]

@@ -4,7 +4,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairdp.releases import leave
+from fairdp.streams import Stream
 from fairdp.training.clipping import BoundedSum
+from fairdp.training.lattice import round_with_gaussian
 
 
 def add_gaussian_noise(
@@ -12,17 +15,18 @@ def add_gaussian_noise(
     noise_std: float,
     *,
     accounted_multipliers: NDArray[np.float64],
-    rng: np.random.Generator,
+    stream: Stream,
+    purpose: str = "gradient",
 ) -> torch.Tensor:
     """Release of a bounded sum, one vector or one for each group; refuses noise below what is accounted for any group.
 
-    The noise is drawn and added in double precision and the result rounded once: a single-precision draw has
-    visible gaps between its values (Mironov, 2012). The generator is NumPy's, because torch's takes a seed of only
-    32 bits.
+    Released values are points of a lattice, with exactly the law of rounded Gaussian noise (`fairdp.training.lattice`).
     """
     if noise_std == 0 and not accounted_multipliers.any():
         return bounded.total.float()
     if not np.all(noise_std >= accounted_multipliers * bounded.sensitivities * (1 - 1e-9)):
         raise ValueError(f"noise_std={noise_std} is below what is accounted for sensitivities {bounded.sensitivities}.")
-    noise = torch.from_numpy(rng.standard_normal(tuple(bounded.total.shape)))
-    return noise.mul_(noise_std).add_(bounded.total).float()
+    exact = bounded.total.double().numpy()
+    noisy = round_with_gaussian(exact, noise_std, stream)
+    left = leave(noisy, purpose=purpose, law="gaussian", scale=noise_std, exact=exact)
+    return torch.from_numpy(left).float()

@@ -1,7 +1,8 @@
 """The records of a run as tensors, and batches of them in parts that fit into memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -9,13 +10,19 @@ from torch import Tensor
 
 from fairdp.accounting.recipe import Recipe
 from fairdp.data.grouped import GroupedData
-from fairdp.networks.backprop import Backprop, HeadOnly, backprop_of
+from fairdp.networks.backprop import Backprop, HeadOnly, SparseHead, backprop_of
+from fairdp.networks.hat_rows import HatRows
 from fairdp.networks.models import ScoreModel
+from fairdp.networks.sparse_rows import SparseRows
 from fairdp.networks.stack import LinearStack
 from fairdp.networks.terms import LayerTerm, Passed
+from fairdp.training.sampling import Positions
 
 # Embeddings that no training changes are kept if they are not larger than this, and so are the rows of a batch.
 _MOST_BYTES_KEPT, _MOST_BYTES_OF_A_BATCH = 2**29, 2**26
+
+
+Rows: TypeAlias = Tensor | SparseRows
 
 
 class Part:
@@ -25,11 +32,10 @@ class Part:
     ``norms`` are the records' gradients, once they are made.
     """
 
-    def __init__(self, records: "Records", chosen: Tensor, rows: Tensor, members: Tensor | None) -> None:
+    def __init__(self, records: "Records", chosen: Tensor, rows: Rows, members: Tensor | None) -> None:
         self.records, self.rows, self.members = records, rows, members
-        self.labels = records.y.index_select(0, chosen)
-        self.groups = records.groups.index_select(0, chosen)
-        self.weights = records.weights.index_select(0, chosen)
+        self.labels, self.groups = at(records.y, chosen), at(records.groups, chosen)
+        self.weights = at(records.weights, chosen)
         self.terms: list[LayerTerm] | None = None
         self.norms: Tensor | None = None
 
@@ -41,8 +47,9 @@ class Part:
     def scores_now(self) -> Tensor:
         """Scores under the current parameters of the model; nothing is kept for a backward pass."""
         model = self.records.model
+        assert isinstance(self.rows, Tensor)
         embeddings = self.rows if self.records.is_embedded else model.embed(self.rows)
-        return torch.addmv(model.heads[0, -1], embeddings, model.heads[0, :-1])
+        return model.outputs(embeddings)
 
 
 class Records:
@@ -62,6 +69,7 @@ class Records:
         self.is_embedded = (
             not model.n_extractor_params
             and model.keeps_records_apart
+            and not isinstance(model.extractor, HatRows)
             # Inputs that are used unchanged need no copy.
             and not LinearStack.fits(model)
             and 4 * len(self.X) * model.width <= _MOST_BYTES_KEPT
@@ -69,27 +77,73 @@ class Records:
         if self.is_embedded:
             self.X = torch.cat([torch.empty(0, model.width), *model.embeddings(self.X)])
         self.row_bytes = 4 * self.X[:1].numel()
-        self.route: Backprop = HeadOnly(model) if self.is_embedded else backprop_of(model)
+        self.route: Backprop = self._route()
+        self.sparse: SparseRows | None = None
+        self._parts: dict[tuple[int, int], SparseRows] = {}
+        if isinstance(model.extractor, HatRows) and model.extractor.row_bytes * len(self.X) <= _MOST_BYTES_KEPT:
+            self.sparse = model.extractor.sparse(self.X)
 
-    def batch(self, chosen: Tensor, members: Tensor | None = None) -> "Batch":
-        """The records at these positions, each with the head that it goes to, where there are several."""
-        return Batch(self, chosen, members)
+    def _route(self) -> Backprop:
+        if isinstance(self.model.extractor, HatRows):
+            return SparseHead(self.model)
+        return HeadOnly(self.model) if self.is_embedded else backprop_of(self.model)
+
+    def _consecutive(self, rows: SparseRows, start: int, stop: int) -> SparseRows:
+        """Rows next to each other; a run that takes everybody in every step asks for the same ones again."""
+        if (start, stop) not in self._parts:
+            self._parts[start, stop] = rows.between(start, stop)
+        return self._parts[start, stop]
+
+    def rows_at(self, chosen: Tensor) -> Rows:
+        """The records at these positions, as the route takes them."""
+        if self.sparse is not None:
+            span = span_of(chosen)
+            return self.sparse.at(chosen) if span is None else self._consecutive(self.sparse, *span)
+        rows, extractor = at(self.X, chosen), self.model.extractor
+        return extractor.sparse(rows) if isinstance(extractor, HatRows) else rows
+
+    def batch(self, chosen: Sequence[Positions], members: Sequence[Tensor] | None = None) -> "list[Block]":
+        """The records at these positions, block by block, each with the head that it goes to if there are several."""
+        blocks = [torch.from_numpy(positions) for positions in chosen]
+        if len(blocks) == 1 and 0 < len(blocks[0]) <= self.max_part:
+            return [Block(self, blocks[0], members[0] if members else None, keeps="pass")]
+        is_small = self.row_bytes * sum(len(block) for block in blocks) <= _MOST_BYTES_OF_A_BATCH
+        keeps: Keeps = "rows" if is_small else "nothing"
+        return [Block(self, block, members[i] if members else None, keeps=keeps) for i, block in enumerate(blocks)]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the route takes sparse rows."""
+        return isinstance(self.route, SparseHead)
 
 
-class Batch:
-    """The sampled records of one step, to be iterated over once or twice.
+Keeps = Literal["pass", "rows", "nothing"]
 
-    A batch of one part goes forward once, even if it is gone through twice; of a larger one only the rows are kept.
+
+def span_of(chosen: Tensor) -> tuple[int, int] | None:
+    """First position and end, if the positions, which are in order, leave none out: a full batch need not be copied."""
+    if not len(chosen) or int(chosen[-1]) - int(chosen[0]) + 1 != len(chosen):
+        return None
+    return int(chosen[0]), int(chosen[-1]) + 1
+
+
+def at(values: Tensor, chosen: Tensor) -> Tensor:
+    """The values at these positions, shared if they are consecutive."""
+    span = span_of(chosen)
+    return values.index_select(0, chosen) if span is None else values[slice(*span)]
+
+
+class Block:
+    """The sampled records of one block, in parts, to be iterated over once or twice.
+
+    A batch that is a single part keeps its forward pass, to go forward once even if it is gone through twice; of a
+    larger batch only the rows are kept, as long as there is room for them.
     """
 
-    def __init__(self, records: Records, chosen: Tensor, members: Tensor | None) -> None:
+    def __init__(self, records: Records, chosen: Tensor, members: Tensor | None, *, keeps: Keeps) -> None:
         self.records, self.chosen, self.members = records, chosen, members
-        self._rows: Tensor | None = None
-        self._only: Part | None = None
-        if 0 < len(chosen) <= records.max_part:
-            self._only = Part(records, chosen, records.X.index_select(0, chosen), members)
-        elif len(chosen) * records.row_bytes <= _MOST_BYTES_OF_A_BATCH:
-            self._rows = records.X.index_select(0, chosen)
+        self._rows = records.X.index_select(0, chosen) if keeps == "rows" and not records.is_sparse else None
+        self._only = self._part(0) if keeps == "pass" else None
 
     def __iter__(self) -> Iterator[Part]:
         if self._only is not None:
@@ -100,5 +154,5 @@ class Batch:
     def _part(self, start: int) -> Part:
         records, here = self.records, slice(start, start + self.records.max_part)
         chosen = self.chosen[here]
-        rows = records.X.index_select(0, chosen) if self._rows is None else self._rows[here]
+        rows = records.rows_at(chosen) if self._rows is None else self._rows[here]
         return Part(records, chosen, rows, None if self.members is None else self.members[here])

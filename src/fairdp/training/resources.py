@@ -4,6 +4,8 @@ import ctypes
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock, get_ident
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -41,11 +43,33 @@ _WORTH_SHARING = 200_000
 
 @contextmanager
 def torch_threads(*, for_batch: float, shape: tuple[int, ...]) -> Iterator[None]:
-    """One thread for steps of some hundred microseconds: sharing them gains nothing and stalls on a busy machine."""
-    before = torch.get_num_threads()
-    if for_batch * np.prod(shape) < _WORTH_SHARING:
-        torch.set_num_threads(1)
+    """One thread for steps of some hundred microseconds: sharing them gains nothing and stalls on a busy machine.
+
+    More threads add in another order. So a run that starts beside others takes the number that the first of them found:
+    a new thread of the caller would else inherit the one that another run has set for itself.
+    """
+    here, before = get_ident(), torch.get_num_threads()
+    with _LOCK:
+        usual = _UNDER_WAY[0].usual if _UNDER_WAY else before
+        # A run that is started by another one, from the same thread, goes back to what that one has set.
+        after = before if any(run.thread == here for run in _UNDER_WAY) else usual
+        run = _Run(here, usual)
+        _UNDER_WAY.append(run)
+    torch.set_num_threads(1 if for_batch * np.prod(shape) < _WORTH_SHARING else usual)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(after)
+        with _LOCK:
+            _UNDER_WAY.remove(run)
+
+
+class _Run(NamedTuple):
+    """A run that is under way: its thread, and the number of threads that was usual when the first of them came."""
+
+    thread: int
+    usual: int
+
+
+_LOCK = Lock()
+_UNDER_WAY: list[_Run] = []

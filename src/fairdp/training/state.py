@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fairdp.networks.models import ScoreModel
+from fairdp.streams import Chain
 from fairdp.training.companion import Memory
 
 
@@ -48,13 +48,13 @@ class FlatOptimizer:
 class TrainingState:
     """Everything that changes from step to step; a checkpoint of it continues the same run.
 
-    ``step`` counts releases. ``average`` is that of the iterates, for methods that deploy it.
+    ``step`` counts releases, and ``chain`` holds the keys of those to come. ``average`` is that of the iterates, for
+    methods that deploy it.
     """
 
     model: ScoreModel
     optimizer: FlatOptimizer
-    sampling_rng: np.random.Generator
-    noise_rng: np.random.Generator
+    chain: Chain
     step: int = 0
     memory: Memory = field(default_factory=dict)
     average: Tensor | None = None

@@ -11,7 +11,7 @@ from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import ApartTerm, LayerTerm
 from fairdp.training.clipping import BoundedSum, add_bounded_rows, clip_and_add, gradient_norms
 from fairdp.training.companion import Companion, Memory, Seen
-from fairdp.training.records import Batch, Part
+from fairdp.training.records import Block, Part
 
 # The factor on the clip norm of methods that have only one.
 _ONE = torch.ones(1)
@@ -23,32 +23,36 @@ class Sums:
     def __init__(self, model: ScoreModel, recipe: Recipe, companion: Companion) -> None:
         self.model, self.recipe, self.companion, self.beside = model, recipe, companion, companion.beside
 
-    def statistics(self, batch: Batch, memory: Memory, point: Tensor) -> BoundedSum:
+    def statistics(self, batch: list[Block], memory: Memory, point: Tensor) -> BoundedSum:
         """Sum of what the batch adds to the statistics; ``point`` is where those of the average take their scores."""
         assert isinstance(self.beside, Statistics)
-        total = torch.zeros(self.beside.size, dtype=torch.float64)
-        for part in batch:
-            seen = self._measured(part, memory, point)
-            # A record without a finite score contributes nothing, although its decision would be a number.
-            add_bounded_rows(self.companion.contributions(seen, memory), seen.is_finite(), total)
-        return BoundedSum(total, np.ones(len(self.recipe.group_sizes)))
+        sums = []
+        for block in batch:
+            sums.append(torch.zeros(self.beside.size, dtype=torch.float64))
+            for part in block:
+                seen = self._measured(part, memory, point)
+                # A record without a finite score contributes nothing, although its decision would be a number.
+                add_bounded_rows(self.companion.contributions(seen, memory), seen.is_finite(), sums[-1])
+        return BoundedSum(_added(sums), np.ones(len(self.recipe.group_sizes)))
 
-    def clipped_gradients(self, batch: Batch, memory: Memory, n_members: int = 1) -> BoundedSum:
+    def clipped_gradients(self, batch: list[Block], memory: Memory, n_members: int = 1) -> BoundedSum:
         """Sum of the batch's weighted, clipped gradients, with what the companion has clipped together with them."""
-        n_params = self.model.n_extractor_params + n_members * (self.model.width + 1)
+        n_heads = self.model.n_cells or n_members
+        n_params = self.model.n_extractor_params + n_heads * (self.model.width + 1)
         n_further = self.beside.size if isinstance(self.beside, Coordinates) else 0
-        # Parts are summed in double precision: over many records single precision would round past the bound.
-        total = torch.zeros(n_params + n_further, dtype=torch.float64)
-        factors = self.clip_factors(memory)
-        for part in batch:
-            subtotal = torch.zeros(n_params + n_further)
-            terms = self._gradients(part, memory)
-            if n_further:
-                terms = [*terms, ApartTerm(self.companion.contributions(_seen(part), memory), subtotal[n_params:])]
-            clip_norm = self.recipe.clip_norm * (factors if len(factors) == 1 else factors[part.groups])
-            clip_and_add(terms, part.weights, clip_norm=clip_norm, total=subtotal[:n_params], norms=part.norms)
-            total += subtotal
-        return BoundedSum(total, self.recipe.sensitivities * factors.numpy())
+        factors, sums = self.clip_factors(memory), []
+        for block in batch:
+            # Parts are summed in double precision: over many records single precision would round past the bound.
+            sums.append(torch.zeros(n_params + n_further, dtype=torch.float64))
+            for part in block:
+                subtotal = torch.zeros(n_params + n_further)
+                terms = self._gradients(part, memory)
+                if n_further:
+                    terms = [*terms, ApartTerm(self.companion.contributions(_seen(part), memory), subtotal[n_params:])]
+                clip_norm = self.recipe.clip_norm * (factors if len(factors) == 1 else factors[part.groups])
+                clip_and_add(terms, part.weights, clip_norm=clip_norm, total=subtotal[:n_params], norms=part.norms)
+                sums[-1] += subtotal
+        return BoundedSum(_added(sums), self.recipe.sensitivities * factors.numpy())
 
     def clip_factors(self, memory: Memory) -> Tensor:
         """Factor on the clip norm of each group, or a single one for all."""
@@ -71,6 +75,14 @@ class Sums:
         if part.terms is None:
             part.terms = part.passed.backward(self.companion.score_gradient(_seen(part), memory), part.members)
         return part.terms
+
+
+def _added(sums: list[Tensor]) -> Tensor:
+    """The sum over all blocks, in their order: the same bits, wherever each was computed."""
+    total = sums[0]
+    for block in sums[1:]:
+        total = total + block
+    return total
 
 
 def _seen(part: Part) -> Seen:

@@ -23,6 +23,11 @@ def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig
     state.optimizer.step(state.model.params, noisy, rate)
 
 
+def weight_in_average(averaging: str, step: int, n_steps: int) -> float:
+    """Weight of the iterate after a step, the first being 1, in the average that is deployed."""
+    return 0.05 if averaging == "recent" else 1 / max(1, step - n_steps // 2)
+
+
 def project_to_ball(heads: Tensor, radius: float) -> None:
     """Scale down, in place, every head (w, b) whose norm exceeds M; after the step, so that the release obeys it."""
     if math.isfinite(radius):

@@ -30,7 +30,7 @@ def figures():
 
 
 def test_figures_are_those_of_the_model(figures):
-    model = FairDPClassifier(method="fairdp", random_state=0, **dict(SETTINGS))
+    model = FairDPClassifier(method="fairdp", random_state=0, group_sizes="public", **dict(SETTINGS))
     train, test = load(POPULATION).train, load(POPULATION).test
     model.fit_grouped(train)
     decisions = (model.scores(test.X) >= 0).astype(int)

@@ -24,7 +24,7 @@ def test_a_forger_who_makes_counts_bounds_and_words_anew_is_not_noticed(folder):
     """The limit of any check without a signature or the records."""
 
     def change(files):
-        files.certificate["counts"] = [[[40, 10], [10, 40]], [[80, 20], [20, 80]]]
+        files.certificate["counts"] = [[[18, 4], [4, 18]], [[36, 8], [8, 36]]]
         recompute(files.certificate)
 
     before = certificate_in(folder)[PARITY]["tau"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, noise_multiplier_for
+from fairdp.accounting.calibration import noise_multiplier_for
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent
 from forgeries import failed, forge, mechanism_with, privacy_with, put, recompute
 
 
@@ -115,6 +116,57 @@ def test_another_rule_than_the_certified_one_is_noticed(saved_as, kind, path, va
 
 
 def test_an_assumption_that_was_dropped_is_noticed(saved_as):
-    folder = saved_as("labels sampled alike")
-    forge(folder, lambda files: files.privacy["public_assumptions"].clear())
+    folder = saved_as("labels sampled alike, public sizes")
+    forge(folder, lambda files: files.privacy["public_assumptions"].remove("sizes_by_label"))
     assert failed(folder) == {"plan"}
+
+
+@pytest.mark.parametrize("std", [0.0, 10.0, 40.0])
+def test_other_noise_on_the_sizes_than_was_planned_is_noticed(saved_as, std):
+    """In the record alone, and in the mechanisms too with the epsilon that these would spend."""
+    folder = saved_as("nothing held out")
+    forge(folder, privacy_with(counts_std=std))
+    assert failed(folder) >= {"privacy record", "plan"}
+    forge(folder, lambda files: (files.privacy.update(counts_std=std), mechanism_with(counts_std=std)(files)))
+    assert "plan" in failed(folder)
+
+
+@pytest.mark.parametrize("code", ["public", "declared", "exact"])
+def test_noisy_sizes_that_are_called_something_else_are_noticed(saved_as, code):
+    folder = saved_as("nothing held out")
+    forge(folder, privacy_with(group_sizes=code))
+    assert failed(folder) == {"plan"}
+
+
+def test_other_sizes_than_were_declared_are_noticed(saved_as):
+    folder = saved_as("declared sizes")
+    forge(folder, lambda files: files.model["parameters"].update(group_sizes={"f": 300, "m": 390.5}))
+    assert "plan" in failed(folder)
+
+
+def test_the_check_of_the_noise_stands_alone(saved_as):
+    """Less noise than was accounted, in a record that says nothing else about it."""
+    folder = saved_as("nothing held out")
+    forge(folder, lambda files: files.privacy.update(noise_std=files.privacy["noise_std"] / 2))
+    assert "noise" in failed(folder)
+
+
+def test_the_check_of_epsilon_stands_alone(saved_as):
+    """A lower one for every group and in all, as if nobody planned again."""
+    folder = saved_as("nothing held out")
+    forge(folder, privacy_with(epsilon=0.5, epsilon_by_group={"f": 0.5, "m": 0.5}))
+    assert "epsilon" in failed(folder)
+
+
+def test_less_epsilon_of_certification_than_was_planned_is_noticed(saved_as):
+    """The counts had less noise than they would have had at half of it."""
+
+    def change(files):
+        halved = {name: epsilon / 2 for name, epsilon in files.certificate["epsilon_by_group"].items()}
+        files.certificate["epsilon_by_group"] = halved
+        files.certificate["epsilon"] = max(halved.values())
+        recompute(files.certificate)
+
+    folder = saved_as("parity alone")
+    forge(folder, change)
+    assert "certificate's epsilon" in failed(folder)

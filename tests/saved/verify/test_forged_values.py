@@ -32,7 +32,7 @@ def another(value):
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_every_value_of_a_record_is_checked(saved_as, tmp_path, name):
-    folder = saved_as("parity alone")
+    folder = saved_as("parity alone, names declared")
     unnoticed = set()
     for path, value in leaves(json.loads((folder / f"{name}.json").read_text())):
         own = shutil.copytree(folder, tmp_path / "own", dirs_exist_ok=True)
@@ -42,7 +42,8 @@ def test_every_value_of_a_record_is_checked(saved_as, tmp_path, name):
             continue
         if path[0] != "files" and not failed(own):
             unnoticed.add(".".join(part for part in path if isinstance(part, str)))
-    assert unnoticed == set()
+    # What a user assumes is in words of their own, which nothing contradicts.
+    assert unnoticed <= {"public_assumptions"}
 
 
 def changed(files, name, path, value) -> None:

@@ -18,6 +18,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import cnn, mlp
 from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
 from fairdp.training.loop import Trainer
 from fairdp.training.sampling import PoissonSampler
 from fairdp.training.state import FlatOptimizer, TrainingState
@@ -121,9 +122,7 @@ def fairdp_step(task: Task, data: GroupedData) -> Step:
         mechanisms=(mechanism,) * data.n_groups,
     )
     model = ScoreModel(task.extractor(), task.shape)
-    state = TrainingState(
-        model, FlatOptimizer("sgd"), np.random.default_rng(SAMPLING_SEED), np.random.default_rng(SAMPLING_SEED + 1)
-    )
+    state = TrainingState(model, FlatOptimizer("sgd"), Generators.of(SAMPLING_SEED).steps)
     return Trainer(state, data, plan, config).step
 
 
@@ -175,10 +174,10 @@ def sampled_batches(task: Task, data: GroupedData) -> Batches:
     """The batches that our step sees, drawn in the same way from the same seed."""
     X, y = _tensors(data)
     sampler = PoissonSampler.of_groups(data.groups, (task.sample_rate,) * data.n_groups)
-    rng = np.random.default_rng(SAMPLING_SEED)
+    chain = Generators.of(SAMPLING_SEED).steps
 
     def draw() -> tuple[Tensor, Tensor]:
-        batch = torch.from_numpy(sampler.draw(rng))
+        batch = torch.from_numpy(np.concatenate(sampler.draw(chain.step())))
         return X.index_select(0, batch), y.index_select(0, batch)
 
     return iter(draw, None)

@@ -44,8 +44,9 @@ def _block(name: str, task: Task, data: GroupedData, n_rounds: int) -> Step:
     config = _config(name, task, n_steps=2 * BLOCK * (n_rounds + WARM_UP_ROUNDS))
     plan = make_plan(METHODS[name].recipe(config, _sizes(data)), BUDGET, n_steps=config.n_steps)
     generators = Generators.of(0)
-    model = build_model(ModelConfig(kind="mlp", hidden=(64, 64)), task.shape, None, generators.start)
-    state = TrainingState(model, FlatOptimizer("adam"), generators.sampling, generators.noise)
+    kind = ModelConfig(kind="mlp", hidden=(64, 64), n_cells=plan.recipe.n_cells)
+    model = build_model(kind, task.shape, None, generators.start_seed)
+    state = TrainingState(model, FlatOptimizer("adam"), generators.steps)
     trainer = Trainer(state, data, plan, config)
 
     def steps() -> None:
@@ -63,7 +64,7 @@ def _training(name: str, task: Task, data: GroupedData) -> Step:
 
     def train() -> None:
         generators = Generators.of(0)
-        model = build_model(kind, task.shape, None, generators.start)
+        model = build_model(kind, task.shape, None, generators.start_seed)
         if linear:
             solve(model, data, plan, generators)
         else:

@@ -112,6 +112,11 @@ _ALL = (
         "What every method reaches on Adult and Default-CCC at the same budget, with its own defaults.",
     ),
     Study(
+        "tables",
+        "tables.tables_study",
+        "What the default reaches on tables and images, with and without targets, beside its rivals.",
+    ),
+    Study(
         "parity",
         "parity.frontier_study",
         "How well methods with a target for demographic parity hold it, and what it costs, at three budgets.",
@@ -131,6 +136,11 @@ _ALL = (
         "noise",
         "noise.noise_study",
         "How large a step's noise is when groups weigh by their size or equally, and are sampled alike or not.",
+    ),
+    Study(
+        "audit-campaign",
+        "audit_campaign.campaign_study",
+        "How often lower bounds on ε from attacks pass the ε that is stated, over a thousand small audits.",
     ),
     Study("parity-splits", "parity.split_study", "The same on splits and populations on which no constant was chosen."),
 )

@@ -178,7 +178,7 @@ def adult_population(*, n_runs: int) -> FinitePopulation:
     from fairdp.data.catalog import load_dataset
 
     data = load_dataset("adult")
-    model = FairDPClassifier(method="fairdp", epsilon=1.0, random_state=0)
+    model = FairDPClassifier(method="fairdp", epsilon=1.0, group_sizes="public", random_state=0)
     model.fit(data.train.X, data.train.y, sensitive_features=data.train.groups)
     decisions = np.asarray(model.predict(data.test.X)).astype(np.int64)
     counts = decision_counts(data.test.y, decisions, data.test.groups, data.test.n_groups)

@@ -24,7 +24,7 @@ from fairdp.report.comparison import PROVENANCE, SUMMARY
 
 PACKAGES = ("fairdp", "torch", "numpy", "scipy", "scikit-learn", "dp-accounting", "joblib")
 # Methods whose positive rate DP-SGD is moved to, as a control.
-CONTROLLED = ("fairdp", "fairdp_parity")
+CONTROLLED = ("fairdp", "fairdp_parity", "fairdp_frontier")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,12 @@ def provenance(command: str, populations: Iterable[Population], *, seconds: floa
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         "code_sha256": code_digest(),
-        "records_sha256": {str(population): digest_of(population) for population in populations},
+        "records": {str(population): _identified(population) for population in populations},
         "hardware": {"system": platform.platform(), "machine": platform.machine(), "processors": os.cpu_count()},
         "training_seconds": round(seconds, 1),
     }
+
+
+def _identified(population: Population) -> str:
+    """What the records are told apart by; of a user's own nobody else can check it."""
+    return f"{'SHA-256' if population.key is None else 'commitment'} {digest_of(population)}"

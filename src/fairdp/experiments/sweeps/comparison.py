@@ -95,7 +95,7 @@ def _check(fit: Fit) -> None:
     try:
         settings = RunSettings.of(**parameters)
         settings.train_config(train.X.shape[1:], sizes)
-        settings.model_config(train.X.shape[1:], None)
+        settings.model_config(train.X.shape[1:], None, train.n_groups)
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in _variant(fit).items())
         raise DataError(f"`grid` has a value of the wrong kind among {shown} ({error}).") from None
@@ -185,8 +185,8 @@ class PrivacyCost:
         return (
             f"{self.dataset}: {self.n_private_runs} private runs on the same training records are kept here. Whoever "
             f"sees them all, or a choice made among them, sees ε = {rounded_up(self.epsilon)} and δ = "
-            f"{rounded_up(self.delta)} in all (basic composition){others}. Their seeds are written beside them, so "
-            "that the comparison can be continued: this is what the runs would cost with seeds that are secret. "
+            f"{rounded_up(self.delta)} in all (basic composition){others}. Their seeds are kept with them, so that "
+            "the comparison can be continued: this is what the runs would cost with seeds that are secret. "
             "Metrics are exact on the test records: for the data holder's eyes."
         )
 

@@ -123,7 +123,7 @@ class Row:
 def figures_of(fit: Fit, *, random_state: int) -> Trained:
     """What a training reaches on the test records, and the gap that it aimed at on its training records."""
     parts = load(fit.population)
-    settings = dict(fit.settings)
+    settings = {"group_sizes": parts.group_sizes} | dict(fit.settings)
     model = FairDPClassifier(method=fit.method, random_state=random_state, **settings)
     model.fit_grouped(parts.train, feature_schema=parts.described())
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}

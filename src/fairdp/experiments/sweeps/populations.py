@@ -1,7 +1,8 @@
 """Records by name, as they are delivered or changed in a stated way."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.splits import split_rows
 from fairdp.data.synthetic import N_TEST, N_TRAIN, synthetic_population
+from fairdp.streams import derived_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,13 @@ class Population:
     ratio
         None: as it is delivered. Else the largest group keeps so many times the training records of the smallest, ρ;
         the split then decides which.
+    n_train
+        None: all training records. Else so many of them; the split then decides which.
     source
         Where a command's records come from, such as a user's own table; ``dataset`` then only names them.
+    key
+        Secret of the holder of an own table: it chooses the test records, and what identifies the records is a
+        commitment under it. None for public data.
     """
 
     dataset: str
@@ -41,31 +48,42 @@ class Population:
     by_race: bool = False
     bias: float | None = None
     ratio: float | None = None
+    n_train: int | None = None
     source: Source | None = None
+    key: bytes | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         race = " by sex and race" if self.by_race else ""
         bias = "" if self.bias is None else f", bias {self.bias:g}"
         ratio = "" if self.ratio is None else f", ratio {self.ratio:g}"
-        return f"{self.dataset}{race}{bias}{ratio}"
+        some = "" if self.n_train is None else f", {self.n_train} rows"
+        return f"{self.dataset}{race}{bias}{ratio}{some}"
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Training and test records, and what is to be said of them."""
+    """Training and test records, and what is to be said of them.
+
+    ``group_sizes`` says how the sizes of the groups are known: those of published records are public.
+    """
 
     train: GroupedData
     test: GroupedData
     schema: TableSchema | None
     notes: tuple[str, ...] = ()
+    group_sizes: str | Mapping[str, float] | None = "public"
 
     def described(self) -> dict[str, Any] | None:
         """The schema as a model takes it."""
         return None if self.schema is None else self.schema.to_dict()
 
-    def digest(self) -> str:
-        """SHA-256 of all records and of what their columns mean: others are other results."""
-        digest = hashlib.sha256(repr(self.described()).encode())
+    def digest(self, key: bytes | None = None) -> str:
+        """SHA-256 of all records and of what their columns mean: others are other results.
+
+        With a key it is a commitment: without it, nobody can tell whether these are the records.
+        """
+        digest = hashlib.sha256() if key is None else hashlib.blake2b(key=key, digest_size=32)
+        digest.update(repr(self.described()).encode())
         for part in (self.train, self.test):
             digest.update(repr((part.X.shape, part.group_names)).encode())
             for array in (part.X, part.y, part.groups):
@@ -82,10 +100,14 @@ def load(population: Population) -> Parts:
         named = load_dataset(population.dataset)
         parts = Parts(named.train, named.test, named.schema, named.notes)
     else:
-        records = load_records(population.source)
-        parts = Parts(records.train, records.test, records.schema, records.warnings)
+        split_key = None if population.key is None else derived_key(population.key, "test split")
+        records = load_records(population.source, split_key=split_key)
+        known = "public" if records.published else records.declared_sizes or None
+        parts = Parts(records.train, records.test, records.schema, records.warnings, known)
     if population.ratio is not None:
         return replace(parts, train=_reduced(parts.train, population.ratio, population.split or 0))
+    if population.n_train is not None:
+        return replace(parts, train=_some(parts.train, population.n_train, population.split or 0))
     if population.split is not None:
         parts = _split_again(parts, population.split)
     return _by_race(parts) if population.by_race else parts
@@ -93,8 +115,9 @@ def load(population: Population) -> Parts:
 
 @lru_cache(maxsize=64)
 def digest_of(population: Population) -> str:
-    """SHA-256 of the records that a name stands for."""
-    return load(population).digest()
+    """What identifies the records that a name stands for: SHA-256 of public ones, a commitment to all others."""
+    key = None if population.key is None else derived_key(population.key, "records", n_bytes=32)
+    return load(population).digest(key)
 
 
 def _synthetic(bias: float, seed: int) -> Parts:
@@ -123,6 +146,11 @@ def _reduced(train: GroupedData, ratio: float, seed: int) -> GroupedData:
     members = [np.flatnonzero(train.groups == group) for group in range(train.n_groups)]
     kept = [rows if len(rows) <= most else rng.choice(rows, most, replace=False) for rows in members]
     return train.take(np.sort(np.concatenate(kept)))
+
+
+def _some(train: GroupedData, n_train: int, seed: int) -> GroupedData:
+    """So many records at random."""
+    return train.take(np.sort(np.random.default_rng([seed, n_train]).permutation(train.n_samples)[:n_train]))
 
 
 def _by_race(parts: Parts) -> Parts:

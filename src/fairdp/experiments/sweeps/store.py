@@ -7,11 +7,13 @@ from dataclasses import asdict
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import fairdp
 from fairdp._files import write_file
 from fairdp.experiments.sweeps.fits import Fit, Trained
 from fairdp.experiments.sweeps.populations import Population, digest_of
+from fairdp.streams import derived_key
 
 # The packages that decide what a training gives; the rest of the program only shows, saves, checks and spreads it.
 _DECIDING = (
@@ -55,7 +57,7 @@ class Store:
     def write(self, fit: Fit, found: Trained) -> None:
         """Keep the figures of a training; the file is there as a whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        about = {"fit": asdict(fit), "records": digest_of(fit.population), "seconds": found.seconds}
+        about = {"fit": _described(fit), "records": digest_of(fit.population), "seconds": found.seconds}
         record = {**about, "figures": {**found.numbers, **({"moved": found.moved} if found.moved else {})}}
         # JSON as Python writes it: a metric that is not a number, such as a ratio of zero rates, stays one.
         write_file(self.path(fit), (json.dumps(record, indent=1, default=str) + "\n").encode())
@@ -64,12 +66,19 @@ class Store:
 def key_of(fit: Fit) -> str:
     """Another one for other records, settings, code or libraries."""
     about = {
-        "fit": asdict(fit),
+        "fit": _described(fit),
         "records": digest_of(fit.population),
         "code": code_digest(),
         "versions": library_versions(),
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+
+def _described(fit: Fit) -> dict[str, Any]:
+    """A training as plain values, without the secret of the data holder."""
+    plain = asdict(fit)
+    del plain["population"]["key"]
+    return plain
 
 
 @lru_cache(maxsize=1)
@@ -81,8 +90,12 @@ def library_versions() -> dict[str, str]:
 def random_state_of(fit: Fit) -> int:
     """The seed itself in a study of public data; else one that no other records, settings or code have.
 
-    Two models with the same noise, of other scales, of other records or by other code, would show what it hides.
+    Two models with the same noise, of other scales, of other records or by other code, would show what it hides. On a
+    user's own table it follows from their secret: the file's name is for everybody to see.
     """
+    key = fit.population.key
+    if key is not None:
+        return int.from_bytes(derived_key(key, f"noise of {key_of(fit)}"), "little")
     return fit.seed if fit.is_experiment else int(key_of(fit)[:16], 16)
 
 

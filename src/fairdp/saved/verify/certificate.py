@@ -8,11 +8,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 
-from safetensors.numpy import load
-
 from fairdp._files import json_bytes, to_plain
-from fairdp.accounting.account import COUNTS_SHARE
-from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.account import FRESH_SIZES_SHARE
+from fairdp.accounting.words import NOISY, PUBLIC, PUBLISHED
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
 from fairdp.certify.gaussian import input_agnostic_bound
@@ -20,8 +18,9 @@ from fairdp.certify.origin import UNUSED, UNUSED_UNCHECKED, FreshRecords, HeldOu
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord, certificate_record
 from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS
-from fairdp.saved.folder import TENSORS
 from fairdp.saved.verify.check import SAME, Check, Recorded, equal, same
+from fairdp.saved.verify.counts import counts_check
+from fairdp.saved.verify.rule import is_moved
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
@@ -36,6 +35,7 @@ def certificate_checks(recorded: Recorded, certificate: CertificateRecord) -> It
     """All checks of a certificate that makes a claim."""
     yield _certificate_epsilon(recorded, certificate)
     yield _records(recorded, certificate)
+    yield counts_check(recorded, certificate)
     yield _registration(recorded, certificate)
     yield _levels(certificate)
     yield from _taus(recorded, certificate)
@@ -60,7 +60,7 @@ def _certificate_epsilon(recorded: Recorded, certificate: CertificateRecord) -> 
     for group, epsilon in privacy.certify_epsilons.items():
         # A held-out record spends no more than a training record of its group, whatever was planned.
         spent = min(privacy.epsilon_by_group[cell] for cell in recorded.cells_of(group))
-        if epsilon + privacy.counts_epsilon > spent * (1 + SAME):
+        if epsilon > spent * (1 + SAME):
             wrong.append(f"{group}: {epsilon:.6g} held out, {spent:.6g} in training")
     if held_out:
         planned = privacy.certify_epsilons
@@ -79,7 +79,7 @@ def _records(recorded: Recorded, certificate: CertificateRecord) -> Check:
         passed = _held_out_as_planned(recorded, certificate, records)
         found = "held out by a keyed coin for each record"
     else:
-        passed, found = _fresh_as_stated(recorded.privacy, certificate.epsilon, records), "fresh records"
+        passed, found = _fresh_as_stated(recorded, certificate.epsilon, records), "fresh records"
     return Check("certificate's records", passed, f"{found}{'' if passed else ': contradicted'}.")
 
 
@@ -96,13 +96,18 @@ def _held_out_as_planned(recorded: Recorded, certificate: CertificateRecord, rec
     )
 
 
-def _fresh_as_stated(privacy: PrivacySpent, epsilon: float, records: FreshRecords) -> bool:
+def _fresh_as_stated(recorded: Recorded, epsilon: float, records: FreshRecords) -> bool:
+    privacy = recorded.privacy
     first = records.earlier[0] if records.earlier else None
     remembered = first is not None and equal(first.epsilon, max(privacy.certify_epsilons.values(), default=0.0))
-    spent = epsilon * COUNTS_SHARE / (1 - COUNTS_SHARE) if privacy.group_sizes == "private" else 0.0
+    may_be = {PUBLIC} if privacy.group_sizes == PUBLIC else {NOISY}
+    # The fresh records of a model of a published data set may be those of anybody.
+    may_be |= {NOISY} if PUBLISHED in privacy.public_assumptions else set()
+    spent = epsilon * FRESH_SIZES_SHARE / (1 - FRESH_SIZES_SHARE) if records.group_sizes == NOISY else 0.0
     return (
-        (remembered or not privacy.certify_fraction)
-        and records.group_sizes == privacy.group_sizes
+        # What was certified before a rule was moved was not about this one.
+        (remembered or not privacy.certify_fraction or is_moved(recorded))
+        and records.group_sizes in may_be
         and equal(records.sizes_epsilon, spent)
         # One or the other is always vouched for: that the records are fresh could at most be checked by equal values.
         and len({UNUSED, UNUSED_UNCHECKED} & {*records.assumed}) == 1
@@ -152,7 +157,9 @@ def _is_planned(recorded: Recorded) -> bool:
     if model.model.kind == "custom":
         return True
     columns = None if schema is None else TableSchema.from_dict(schema).encoded
-    return same(to_plain(model.model), to_plain(recorded.settings.model_config(model.shape, columns)))
+    return same(
+        to_plain(model.model), to_plain(recorded.settings.model_config(model.shape, columns, len(model.groups)))
+    )
 
 
 def _levels(certificate: CertificateRecord) -> Check:
@@ -234,12 +241,12 @@ def _sequence(taus: dict[str, float], ratio: float | None, threshold: float) -> 
 
 
 def _cap(recorded: Recorded, cap: float, *, diluted: bool) -> Check:
-    """The bound that follows from the head of a smoothed predictor alone; the heads are the last of the parameters."""
-    (n_heads, width), rule = recorded.model.heads, recorded.model.predictor
-    heads = load(recorded.contents[TENSORS])["params"][-n_heads * width :].reshape(n_heads, width)
-    computed = 1.0
+    """The bound that follows from the head of a smoothed predictor alone."""
+    rule, computed = recorded.model.predictor, 1.0
     if rule.kind == "smoothed":
-        computed = input_agnostic_bound(heads.mean(0).astype(float), smoothing=rule.smoothing, nonnegative=False)
+        computed = input_agnostic_bound(
+            recorded.heads.mean(0).astype(float), smoothing=rule.smoothing, nonnegative=False
+        )
     # A dilution that the certificate itself records came after the cap, any other before.
     computed *= 1.0 if diluted else 1 - rule.dilution
     return Check("input-agnostic tau", abs(computed - cap) <= 1e-6, f"recorded {cap:.6g}, computed {computed:.6g}.")

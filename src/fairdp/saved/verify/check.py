@@ -3,13 +3,28 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load
 
 from fairdp._files import from_plain, parsed_json
+from fairdp.accounting.recipe import Recipe
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord, read_record
+from fairdp.config.defaults import train_config
+from fairdp.config.training import TrainConfig
+from fairdp.methods import METHODS
 from fairdp.run.settings import RunSettings
 from fairdp.saved.fitted import restored
-from fairdp.saved.folder import FILES, ModelRecord
+from fairdp.saved.folder import FILES, TENSORS, ModelRecord
+
+# What somebody who sees that a folder is verified should know.
+SCOPE = (
+    "This shows that the files agree with each other and with the accounting, not that they come from such a run on "
+    "such records: only a signature would expose someone who rewrites all of them consistently."
+)
 
 # Numbers are recomputed from the same inputs: they may differ only by rounding.
 SAME = 1e-9
@@ -48,6 +63,28 @@ class Recorded:
     def settings(self) -> RunSettings:
         """What was chosen about the run; a module and a seed are not saved, and nothing that is checked needs them."""
         return RunSettings.of(**restored(self.model.parameters), module=None, random_state=None)
+
+    @property
+    def config(self) -> TrainConfig:
+        """The numbers of the run that settings and recorded sizes lead to."""
+        settings, sizes = self.settings, tuple(self.privacy.planned_sizes.values())
+        return train_config(self.model.model.kind, settings.method, sizes, **settings.training)
+
+    @property
+    def recipe(self) -> Recipe:
+        """What a step releases, and what is released beside the steps."""
+        return METHODS[self.settings.method].recipe(self.config, tuple(self.privacy.planned_sizes.values()))
+
+    @property
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """All numbers of the model."""
+        return load(self.contents[TENSORS])
+
+    @property
+    def heads(self) -> NDArray[np.float32]:
+        """The heads (w, b), which are the last of the parameters, shape (n_members, width + 1)."""
+        n_heads, width = self.model.heads
+        return self.tensors["params"][-n_heads * width :].reshape(n_heads, width)
 
     def cells_of(self, group: str) -> list[str]:
         """The names under which a group's training records were sampled: its own, or one for each label."""

@@ -4,13 +4,21 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from fairdp._checks import SavedModelError
 from fairdp._files import parsed_json, to_plain
+from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord
+from fairdp.config.certificate import NoCertificate
 from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, sha256
 from fairdp.saved.verify.certificate import certificate_checks, statement_check
 from fairdp.saved.verify.check import Check, Recorded
 from fairdp.saved.verify.privacy import privacy_checks
+from fairdp.saved.verify.rule import is_moved, rule_check
+
+# Projection and averages of heads are in single precision.
+_ROUNDING = 1e-4
 
 
 def verify_folder(folder: Path) -> list[Check]:
@@ -32,6 +40,10 @@ def verify_folder(folder: Path) -> list[Check]:
 def _all_checks(recorded: Recorded) -> Iterator[Check]:
     yield _ties(recorded)
     yield _groups(recorded)
+    yield _heads(recorded)
+    yield rule_check(recorded)
+    yield _assumptions(recorded)
+    yield _description(recorded)
     yield from privacy_checks(recorded)
     if isinstance(recorded.certificate, NoCertificateRecord):
         yield _uncertified(recorded, recorded.certificate)
@@ -42,7 +54,10 @@ def _all_checks(recorded: Recorded) -> Iterator[Check]:
 
 def _uncertified(recorded: Recorded, certificate: NoCertificateRecord) -> Check:
     """That no bound is claimed because none was possible: a bad certificate must not be left out."""
-    passed = certificate.reason == recorded.settings.reason_for_no_certificate(len(recorded.model.groups))
+    reasons = {recorded.settings.reason_for_no_certificate(len(recorded.model.groups))}
+    # Of another rule than the one that was fitted, whatever was certified before says nothing.
+    reasons |= {NoCertificate.RULE_MOVED} if is_moved(recorded) else set()
+    passed = certificate.reason in reasons
     found = f"no bound is claimed, because {certificate.certificate().explanation}."
     return Check("certificate", passed, found)
 
@@ -104,3 +119,39 @@ def _groups(recorded: Recorded) -> Check:
     wrong += [field for field, names in counted.items() if sorted(names) != sorted(recorded.model.groups)]
     found = f"{', '.join(wrong)} does not name the groups of the model." if wrong else "every record names all groups."
     return Check("groups", not wrong, found)
+
+
+def _heads(recorded: Recorded) -> Check:
+    """That no head is longer than the bound M that the settings fix, up to the rounding of single precision.
+
+    A joint model has a head for each cell.
+    """
+    bound, (n_heads, _), n_cells = recorded.recipe.weight_bound, recorded.model.heads, recorded.model.model.n_cells
+    longest = float(np.linalg.norm(recorded.heads.astype(np.float64), axis=1).max())
+    found = f"longest {longest:.6g}, allowed {bound:g}"
+    if n_cells and n_heads != n_cells:
+        return Check("heads", False, f"{n_heads} for {n_cells} cells.")
+    return Check("heads", longest <= bound * (1 + _ROUNDING), f"{found}.")
+
+
+def _description(recorded: Recorded) -> Check:
+    """That what the folder says of inputs, labels and training fits the model that it holds."""
+    model = recorded.model
+    wrong = [] if len(set(model.classes)) == len(model.classes) == 2 else ["classes"]
+    if model.feature_names is not None and len(model.feature_names) != model.shape[0]:
+        wrong.append("feature_names")
+    # Only models of groups of their own, which are averaged, leave anything to note: one bound for each group.
+    noted = {"overall_against_group_classifier"} if recorded.settings.method == "fairsmooth" else set()
+    bounds = [bound for values in model.notes.values() if isinstance(values, list) for bound in values]
+    if set(model.notes) != noted or len(bounds) != len(noted) * len(model.groups):
+        wrong.append("notes")
+    found = f"{', '.join(wrong)} cannot be those of this model" if wrong else "such as the model has"
+    return Check("description", not wrong, f"{found}.")
+
+
+def _assumptions(recorded: Recorded) -> Check:
+    """That columns which nobody declared are among what is treated as public."""
+    schema, assumed = recorded.model.feature_schema, recorded.privacy.public_assumptions
+    passed = schema is None or schema.get("declared") is True or READ_FROM_TABLE in assumed
+    found = "say what is treated as public" if passed else "do not say that the schema was read from the table"
+    return Check("assumptions", passed, f"{found}.")

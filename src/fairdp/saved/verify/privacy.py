@@ -3,10 +3,14 @@
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from fairdp._files import to_plain
-from fairdp.accounting.account import trial_spends
+from fairdp.accounting.account import SizesNoise, counts_std_of, trial_spends
 from fairdp.accounting.mechanisms import RELATION, epsilon_spent, joint_multiplier
 from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.words import NOISY
+from fairdp.run.hold_out import declared_sizes, floored
 from fairdp.run.plan import plan_run
 from fairdp.saved.verify.check import SAME, Check, Recorded, equal, same
 
@@ -14,8 +18,9 @@ from fairdp.saved.verify.check import SAME, Check, Recorded, equal, same
 def privacy_checks(recorded: Recorded) -> Iterator[Check]:
     """All checks of the privacy record."""
     yield _epsilon(recorded.privacy)
-    yield _mechanism(recorded.privacy)
-    yield _summary(recorded.privacy)
+    yield _mechanism(recorded)
+    yield _summary(recorded)
+    yield _sizes(recorded.privacy)
     yield _planned(recorded)
 
 
@@ -42,9 +47,10 @@ def _epsilon(privacy: PrivacySpent) -> Check:
     return Check("epsilon", not wrong, f"{found}.")
 
 
-def _mechanism(privacy: PrivacySpent) -> Check:
-    """That no group was accounted for with more noise than was added."""
-    wrong = []
+def _mechanism(recorded: Recorded) -> Check:
+    """That no group was accounted for with more noise than was added, in the steps and in the surveys beside them."""
+    privacy, wrong = recorded.privacy, []
+    surveyed = _surveys_multiplier(recorded)
     for group, mechanism in privacy.mechanisms.items():
         sensitivity, multiplier = privacy.sensitivities[group], mechanism.noise_multiplier
         added = privacy.noise_std / sensitivity if math.isfinite(sensitivity) else 0.0
@@ -52,14 +58,28 @@ def _mechanism(privacy: PrivacySpent) -> Check:
             added = joint_multiplier(added, privacy.statistics_multiplier)
         if multiplier > added * (1 + SAME) or mechanism.n_steps != privacy.n_steps:
             wrong.append(f"{group}: accounted {multiplier:.6g}, added {added:.6g}")
+        accounted = getattr(mechanism, "surveys_multiplier", 0.0)
+        # No multiplier stands for no surveys: where there are some, it would account for none of them.
+        if accounted > surveyed * (1 + SAME) or (surveyed and not accounted):
+            wrong.append(f"{group}: accounted {accounted:.6g} in surveys, added {surveyed:.6g}")
+    if privacy.noise_std and not all(privacy.surveys.values()):
+        wrong.append("surveys without noise")
     found = "accounted noise was added in every group"
     if not privacy.noise_std:
         found = "no noise was added: the model is not private, and says so"
     return Check("noise", not wrong, f"{'; '.join(wrong) or found}.")
 
 
-def _summary(privacy: PrivacySpent) -> Check:
+def _surveys_multiplier(recorded: Recorded) -> float:
+    """Noise multiplier of all surveys together, each as often as the method looks; zero for none."""
+    stds = recorded.privacy.surveys
+    each = [stds.get(survey.what, 0.0) for survey in recorded.recipe.surveys for _ in range(survey.n_looks)]
+    return joint_multiplier(*each) if each and all(each) else 0.0
+
+
+def _summary(recorded: Recorded) -> Check:
     """That the numbers beside the mechanisms match them."""
+    privacy = recorded.privacy
     mechanisms = privacy.mechanisms.values()
     stated = [
         ("sample_rate", privacy.sample_rate, max(mechanism.sample_rate for mechanism in mechanisms)),
@@ -69,33 +89,58 @@ def _summary(privacy: PrivacySpent) -> Check:
             privacy.counts_epsilon,
             max(mechanism.counts_epsilon for mechanism in mechanisms) - privacy.histogram_epsilon,
         ),
+        ("counts_std", privacy.counts_std, counts_std_of(mechanisms, privacy.selection)),
+        ("surveys", _surveys_multiplier(recorded), min(getattr(m, "surveys_multiplier", 0.0) for m in mechanisms)),
     ]
     if privacy.selection is None:
         rdp = max(epsilon_spent(mechanism, privacy.delta, accountant="rdp") for mechanism in mechanisms)
         stated.append(("epsilon_rdp", privacy.epsilon_rdp, rdp))
-    wrong = ", ".join(name for name, recorded, computed in stated if not equal(recorded, computed))
+    wrong = ", ".join(name for name, written, computed in stated if not equal(written, computed))
     found = f"{wrong} does not match the mechanisms." if wrong else "its figures match the mechanisms."
     return Check("privacy record", not wrong, found)
 
 
+def _sizes(privacy: PrivacySpent) -> Check:
+    """That sizes said to be counted with noise are whole numbers, or what small ones are raised to."""
+    wrong = []
+    noise = SizesNoise(epsilon=privacy.counts_epsilon, std=privacy.counts_std)
+    if privacy.group_sizes == NOISY and not (noise.epsilon or noise.std):
+        wrong = ["sizes without any noise"]
+    elif privacy.group_sizes == NOISY:
+        (least,) = floored(np.zeros(1, dtype=np.int64), noise)
+        wrong = [f"{name}: {n:g}" for name, n in privacy.planned_sizes.items() if n < least or (n != least and n % 1)]
+    found = f"{', '.join(wrong)} cannot have been counted" if wrong else f"{privacy.group_sizes}"
+    return Check("group sizes", not wrong, f"{found}.")
+
+
 def _planned(recorded: Recorded) -> Check:
-    """That every number of the record follows from the settings and the recorded sizes, planned again here."""
+    """That every number of the record follows from the settings and the recorded sizes, planned again here.
+
+    Sizes that were declared are among the settings, so the recorded ones must follow from them.
+    """
     settings, model, privacy = recorded.settings, recorded.model, recorded.privacy
-    certifies = settings.reason_for_no_certificate(len(model.groups)) is None
+    fraction = 0.0 if settings.reason_for_no_certificate(len(model.groups)) else settings.certification.fraction
+    sizes = {cell: privacy.planned_sizes[cell] for cell in recorded.cells}
+    declared = [(1 - fraction) * size for size in declared_sizes(settings.group_sizes, tuple(sizes))]
     again = plan_run(
         method=settings.method,
         kind=model.model.kind,
         budget=settings.budget,
         training=settings.training,
-        sizes={cell: privacy.planned_sizes[cell] for cell in recorded.cells},
+        sizes=sizes,
         groups=model.groups,
-        certify_fraction=settings.certification.fraction if certifies else 0.0,
-        group_sizes=settings.group_sizes,
+        certify_fraction=fraction,
+        group_sizes=settings.known_sizes,
         noise_seeded=privacy.noise_seeded,
         public_assumptions=privacy.public_assumptions,
         selection=privacy.selection,
     ).privacy
     planned, stated = to_plain(again), to_plain(privacy)
     wrong = [name for name in planned if not same(stated[name], planned[name])]
+    if declared and not same(list(sizes.values()), declared):
+        wrong.append("planned_sizes")
+    # Sizes that were counted once for a whole search have the noise that the search says, but they have some.
+    if privacy.group_sizes == NOISY and not (privacy.counts_std or privacy.counts_epsilon):
+        wrong.append("counts_std")
     found = f"{', '.join(wrong)} is not that of the settings" if wrong else f"as planned for delta {privacy.delta!r}"
     return Check("plan", not wrong, f"{found}.")

@@ -1,0 +1,1 @@
+"""Audits of the privacy claim: what a stranger would try, as a command."""

@@ -1,0 +1,177 @@
+"""CSV files as text: every cell as it is written, whatever stands above or below it."""
+
+import csv
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+
+from fairdp._checks import DataError
+
+# Characters that are split into cells at a time.
+_BLOCK = 2**18
+# What stands before and after a cell.
+_IS_EDGE = np.isin(np.arange(256), [ord(","), ord("\n"), ord("\r")])
+
+
+def count_csv_rows(path: Path) -> int:
+    """Number of rows of a CSV file, each of which has the fields of the header.
+
+    Raises
+    ------
+    DataError
+        With one line that names the file and what is wrong with it.
+    """
+    n_rows = sum(block.num_rows for block in _blocks(path, only_first=True))
+    if not n_rows:
+        raise DataError(f"table {str(path)!r} has no rows.")
+    return n_rows
+
+
+def csv_tables(path: Path, rows: int) -> Iterator[pa.Table]:
+    """The cells of a CSV file (UTF-8) as text, so many rows at a time."""
+    waiting: list[pa.Table] = []
+    n_waiting = 0
+    for block in _blocks(path):
+        waiting.append(block)
+        n_waiting += block.num_rows
+        while n_waiting >= rows:
+            table = pa.concat_tables(waiting)
+            yield table.slice(0, rows)
+            waiting, n_waiting = [table.slice(rows)], n_waiting - rows
+    if n_waiting:
+        yield pa.concat_tables(waiting)
+
+
+def refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    """Refuse a table with two columns of one name."""
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise DataError(f"table {str(path)!r} has two columns named {repeated!r}; rename one.")
+
+
+def _blocks(path: Path, *, only_first: bool = False) -> Iterator[pa.Table]:
+    """Some rows at a time, of all columns or of the first."""
+    line = 0
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        try:
+            names, line = _header(path, stream)
+            while lines := stream.readlines(_BLOCK):
+                block = _split_by_arrow(lines, names, only_first=only_first)
+                if block is None:
+                    block, n_more = _split_by_csv(path, lines, stream, names, line)
+                    line += n_more
+                line += len(lines)
+                yield block
+        except UnicodeDecodeError:
+            broken = _first_broken_line(path)
+            raise DataError(f"table {str(path)!r} is not UTF-8 at line {broken}; save it as UTF-8.") from None
+
+
+def _header(path: Path, stream: TextIO) -> tuple[list[str], int]:
+    """Names of the columns, and the number of the line they end in."""
+    reader = csv.reader(stream, skipinitialspace=True, strict=True)
+    try:
+        header = next((row for row in reader if row), [])
+    except csv.Error as error:
+        raise _broken(path, reader.line_num, error) from None
+    if not header:
+        raise DataError(f"table {str(path)!r} is empty.")
+    refuse_repeated(path, header)
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            raise DataError(f"table {str(path)!r} seems to be separated by {name}; save it with commas.")
+    return [name or f"Unnamed: {place}" for place, name in enumerate(header)], reader.line_num
+
+
+def _split_by_arrow(lines: list[str], names: list[str], *, only_first: bool) -> pa.Table | None:
+    """Cells of lines that Arrow and Python's csv module split alike; None for any others. Arrow is the faster one."""
+    text = "".join(lines)
+    content = text.encode()
+    if text.startswith("\ufeff") or max(map(len, lines)) > csv.field_size_limit() or not _has_plain_quotes(content):
+        return None
+    try:
+        table = pa.csv.read_csv(
+            pa.py_buffer(content),
+            read_options=pa.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(content)),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.large_string()),
+                include_columns=names[:1] if only_first else names,
+                check_utf8=False,
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        # A line with too many or too few fields, or no line with any: the csv module says which.
+        return None
+    return table if only_first or not _has_leading_blanks(text) else _trimmed(table)
+
+
+def _has_plain_quotes(content: bytes) -> bool:
+    """Whether quotes only stand around whole cells of one line, without others inside."""
+    if b'"' not in content:
+        return True
+    characters = np.frombuffer(b"\n" + content + b"\n", dtype=np.uint8)
+    quotes = np.flatnonzero(characters == ord('"'))
+    if len(quotes) % 2:
+        return False
+    opening, closing = quotes[::2], quotes[1::2]
+    if not (_IS_EDGE[characters[opening - 1]].all() and _IS_EDGE[characters[closing + 1]].all()):
+        return False
+    ends = np.flatnonzero((characters == ord("\n")) | (characters == ord("\r")))
+    return bool((np.searchsorted(ends, opening) == np.searchsorted(ends, closing)).all())
+
+
+def _has_leading_blanks(text: str) -> bool:
+    return text.startswith(" ") or any(before + " " in text for before in ',\n\r"')
+
+
+def _trimmed(table: pa.Table) -> pa.Table:
+    """Without blanks before a cell, in quotes or not."""
+    columns = [pa.compute.utf8_ltrim(column, " ") for column in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def _split_by_csv(path: Path, lines: list[str], stream: TextIO, names: list[str], before: int) -> tuple[pa.Table, int]:
+    """Cells of lines, and how many more had to be read since a cell goes on over the end of the last."""
+    left = iter(lines)
+    reader = csv.reader(itertools.chain(left, stream), skipinitialspace=True, strict=True)
+    rows: list[list[str]] = []
+    try:
+        while operator.length_hint(left):
+            row = next(reader)
+            if len(row) == len(names):
+                rows.append(row)
+            elif row:
+                found = f"line {before + reader.line_num} has {len(row)} fields, the header has {len(names)}"
+                raise DataError(f"table {str(path)!r}: {found}; correct the line.")
+    except csv.Error as error:
+        raise _broken(path, before + reader.line_num, error) from None
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    table = pa.table([pa.array(column, pa.large_string()) for column in columns], names=names)
+    return _trimmed(table), reader.line_num - len(lines)
+
+
+def _broken(path: Path, line: int, error: csv.Error) -> DataError:
+    return DataError(f"table {str(path)!r}: line {line} is broken ({error}).")
+
+
+def _first_broken_line(path: Path) -> int:
+    """Number of the first line that is not UTF-8; no character of UTF-8 goes over the end of a line."""
+    with path.open("rb") as stream:
+        return next(number for number, line in enumerate(stream, start=1) if not _is_utf8(line))
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

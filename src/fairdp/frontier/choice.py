@@ -1,0 +1,85 @@
+"""Which rule of a frontier to deploy: the cheapest one that meets the target, or the best within the price."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairdp.frontier.curve import Frontier
+from fairdp.frontier.events import Floats
+
+# Refusing everybody closes any gap: that is no way to meet a target.
+_KEPT = 2 / 3
+# A gap whose error is larger than this before anything is done cannot be aimed at; for ratios another scale.
+_BLIND_GAP, _BLIND_RATIO = 0.10, 0.5
+# Evidence within noise that is larger than this is none.
+_BELIEVED = 0.03
+# How many standard errors inside the target a rule is chosen.
+_MARGIN = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a user aims at: a gap, or a ratio if one is given, at no more than a price."""
+
+    max_gap: float
+    min_ratio: float
+    price: float
+
+    @property
+    def kind(self) -> str:
+        """Which of the two."""
+        return "min_ratio" if self.min_ratio else "max_gap"
+
+    @property
+    def value(self) -> float:
+        """The limit."""
+        return self.min_ratio or self.max_gap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A rule of a frontier: where it lies, what it costs, and whether the target could be seen at all."""
+
+    position: float
+    price: float
+    is_blind: bool
+
+
+def choose(frontier: Frontier, target: Target) -> Choice:
+    """The first rule, from the one without a target on, whose estimate meets the target; else the nearest to it."""
+    order = _affordable(frontier, target)
+    spread, doubt = frontier.gaps if target.kind == "max_gap" else (1 - frontier.ratios[0], frontier.ratios[1])
+    limit = target.max_gap if target.kind == "max_gap" else 1 - target.min_ratio
+    if target.kind == "min_ratio" and target.max_gap < 1:
+        # Both were asked for: whichever is further away counts, on the scale of the gap.
+        gaps = frontier.gaps[0]
+        spread, limit = np.maximum(spread - limit, gaps - target.max_gap), 0.0
+    # A little inside the target, so that it holds for most; but what noise alone may have spread is not chased.
+    aim = _MARGIN * np.minimum(doubt[order], _BELIEVED)
+    path = spread[order] + aim - 2 * np.maximum(doubt[order] - _BELIEVED, 0.0)
+    is_blind = bool(doubt[frontier.origin] > (_BLIND_GAP if target.kind == "max_gap" else _BLIND_RATIO))
+    position = 0.0 if is_blind else _first_within(path, limit, np.array(frontier.positions)[order])
+    return Choice(position=position, price=frontier.at(frontier.total_prices, position), is_blind=is_blind)
+
+
+def _affordable(frontier: Frontier, target: Target) -> np.ndarray:
+    """Indices of the rules that may be chosen, from the one without a target outwards."""
+    origin, order = frontier.origin, frontier.outwards
+    order = order[frontier.total_prices[order] <= target.price + 1e-9]
+    rates = frontier.positive_rates
+    noise = frontier.accuracy[1]
+    few = np.flatnonzero(rates[order] + noise[order] < _KEPT * rates[origin])
+    return order[: max(int(few[0]), 1)] if len(few) and not frontier.shift else order
+
+
+def _first_within(path: Floats, limit: float, positions: Floats) -> float:
+    """Where the path first comes within the limit, between two points; or its lowest point."""
+    good = np.flatnonzero(path <= limit)
+    if not len(good):
+        return float(positions[np.argmin(path)])
+    first = int(good[0])
+    if first == 0:
+        return float(positions[0])
+    above, below = path[first - 1], path[first]
+    share = (above - limit) / max(above - below, 1e-12)
+    return float(positions[first - 1] + share * (positions[first] - positions[first - 1]))

@@ -1,0 +1,152 @@
+"""Prices of more than two groups, or of both labels: found by noisy counts of the decisions that they lead to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp.frontier.events import Events, Flags, Floats, plain_values, summed, total_price
+
+# Steps of prices per unit of gap, and the part of the looks that each is used for: far first, then ever closer.
+_STAGES = ((12.0, 0.25), (3.0, 0.25), (0.5, 0.5))
+# The first looks of a stage still show where it came from.
+_SETTLING = 1 / 3
+# How many deviations of its noise a rate must differ by before it is pulled, and when it is too noisy to be pulled.
+_DEAD_BAND, _BLIND = 2.0, 0.05
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Direction:
+    """Prices of the events, what is added to everybody's value, and what the last looks say of the rates there."""
+
+    prices: Floats
+    shift: float
+    rates: Floats
+    errors: Floats
+
+
+def find_direction(
+    chances: Floats,
+    cells: NDArray[np.int64],
+    events: Events,
+    cell_sizes: Floats,
+    *,
+    gap: float,
+    cost_ratio: float,
+    most: float,
+    positive_rate: float | None,
+    look: Callable[[Floats], Floats],
+    std: float,
+    n_looks: int,
+) -> Direction:
+    r"""Proximal dual ascent on noisy rates, in stages of falling gain, each started at the mean of the one before.
+
+    .. math::
+        \nu \leftarrow \arg\min_{\sum_e \nu_e = 0} \sum_e (\nu_e - \nu^0_e - k_e r_e)^2 / 2 k_e + h_e |\nu_e|,
+        \qquad k_e = c\, \pi_e \min(1, n_e / 3 \sigma), \quad h_e = \max(g / 2, 2 s_e),
+
+    with the noisy rate :math:`r_e` of an event, its share :math:`\pi_e`, and the standard error :math:`s_e` of its rate
+    over the last looks: thin evidence asks for less, and what cannot be seen is not pulled.
+
+    Parameters
+    ----------
+    chances, cells
+        P of every cell for each record, shape (n_records, n_cells), and the cell that it is in.
+    gap, most
+        Gap to aim at, and the total price to pay at most.
+    look
+        Releases numbers of positive decisions, which one record moves by at most one in all.
+    std
+        Deviation of the noise of a look.
+    """
+    state = _Ascent(events, cell_sizes, gap=gap, most=most, std=std, n_looks=n_looks)
+    values, shift, rates = plain_values(len(cell_sizes), cost_ratio), 0.0, np.zeros(len(state.sizes))
+    prices = np.zeros(len(state.sizes))
+    # Whoever is in no event is counted too, as one more: the rate of everybody is then known.
+    counted = np.vstack([events.members, 1 - events.members.max(0, keepdims=True)])
+    for (gain, _), n_steps in zip(_STAGES, stages_of(n_looks), strict=True):
+        kept: list[tuple[Floats, float, Floats]] = []
+        for step in range(n_steps):
+            positive = summed(chances, values + shift - events.pulls(prices, cell_sizes)) >= 0
+            seen = look(counted @ np.bincount(cells[positive], minlength=len(cell_sizes)))
+            rates = seen[:-1] / state.sizes
+            if step >= int(_SETTLING * n_steps):
+                kept.append((prices, shift, rates))
+            prices = state.next_prices(prices, rates, gain)
+            if positive_rate is not None:
+                shift += 0.5 * gain / (gain + 1) * (positive_rate - float(seen.sum()) / max(cell_sizes.sum(), 1.0))
+        prices, rates = np.mean([p for p, _, _ in kept], axis=0), np.mean([r for _, _, r in kept], axis=0)
+        shift = float(np.mean([s for _, s, _ in kept]))
+    return Direction(prices=prices, shift=shift, rates=rates, errors=state.errors)
+
+
+def stages_of(n_looks: int) -> list[int]:
+    """Looks of each stage: together so many as are paid for, never one more."""
+    lengths = [int(part * n_looks) for _, part in _STAGES[:-1]]
+    if not all(lengths):
+        raise ValueError(f"n_looks must be at least 4, got {n_looks}.")
+    return [*lengths, n_looks - sum(lengths)]
+
+
+def last_looks(n_looks: int) -> float:
+    """Number of looks whose mean the last stage ends with."""
+    return max(1.0, n_looks * _STAGES[-1][1] * (1 - _SETTLING))
+
+
+class _Ascent:
+    """What stays the same from look to look."""
+
+    def __init__(
+        self, events: Events, cell_sizes: Floats, *, gap: float, most: float, std: float, n_looks: int
+    ) -> None:
+        self.bands, self.sizes, self.most = events.bands, events.sizes(cell_sizes), most
+        self.shares = self.sizes / max(float(cell_sizes.sum()), 1.0)
+        self.errors = std / np.sqrt(last_looks(n_looks)) / self.sizes
+        self.dead = np.maximum(gap / 2, _DEAD_BAND * self.errors)
+        self.belief = np.minimum(1.0, self.sizes / max(3 * std, 1e-12))
+        self.pulled = pulled(self.errors, self.bands)
+
+    def next_prices(self, prices: Floats, rates: Floats, gain: float) -> Floats:
+        steps = gain * self.shares * self.belief
+        aims = prices + steps * rates
+        balanced = self._balanced(aims, steps, 0.0)
+        if total_price(balanced) <= self.most:
+            return balanced
+        # The price falls as everybody's dead band widens: by halving.
+        low, high = 0.0, float(np.abs(aims / steps).max()) + 1.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (
+                (middle, high) if total_price(self._balanced(aims, steps, middle)) > self.most else (low, middle)
+            )
+        return self._balanced(aims, steps, high)
+
+    def _balanced(self, aims: Floats, steps: Floats, wider: float) -> Floats:
+        """Prices near the aims, zero within the dead band, that add up to zero in each band."""
+        prices = np.zeros_like(aims)
+        for band in np.unique(self.bands):
+            members = (self.bands == band) & self.pulled
+            if members.any():
+                prices[members] = _levelled(aims[members], steps[members], self.dead[members] + wider)
+        return prices
+
+
+def pulled(errors: Floats, bands: NDArray[np.int64]) -> Flags:
+    """Events whose rates are seen well enough to be pulled: one of a band alone has nothing to be compared with."""
+    seen = errors <= _BLIND
+    for band in np.unique(bands):
+        if (seen & (bands == band)).sum() < 2:
+            seen &= bands != band
+    return seen
+
+
+def _levelled(aims: Floats, steps: Floats, dead: Floats) -> Floats:
+    """Soft-thresholded aims around the level at which they add up to zero: exactly, as the sum is piecewise linear."""
+
+    def at(level: Floats | float) -> Floats:
+        away = aims - steps * np.asarray(level)[..., None]
+        return np.sign(away) * np.maximum(np.abs(away) - steps * dead, 0.0)
+
+    knots = np.sort(np.concatenate([aims / steps - dead, aims / steps + dead]))
+    return at(float(np.interp(0.0, at(knots).sum(1)[::-1], knots[::-1])))

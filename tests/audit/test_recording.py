@@ -1,0 +1,178 @@
+"""What stands at the door: differences of form are refused, distances are measured in units of the noise."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fairdp.audit.accounted import Accounted, steps_of, trials_of
+from fairdp.audit.folders import differing_files
+from fairdp.audit.noise_seen import suspicious_noise
+from fairdp.audit.recording import Diverged, Move, Recorder, Replayer
+from fairdp.releases import Release, leave, watching
+
+ALLOWED = Accounted(
+    step=0.25,
+    sample_rate=0.4,
+    n_steps=3,
+    polynomial=0.0,
+    histogram=1.0,
+    sizes=0.1,
+    looks=2.0,
+    surveys=0.01,
+    survey={"frequencies": 0.005, "centre": 0.005, "cells": 0.0064, "ranking": 0.0064, "frontier": 0.0064},
+    searched=False,
+)
+
+
+def release(exact=(0.0, 0.0), scale=2.0, purpose="gradient", law="gaussian", noisy=(1.0, 1.0)):
+    return Release(purpose=purpose, law=law, scale=scale, exact=np.array(exact), noisy=np.array(noisy))
+
+
+def moves(*purposes, distance=0.0, law="gaussian"):
+    return [Move(place, purpose, law, distance) for place, purpose in enumerate(purposes)]
+
+
+def test_what_was_recorded_leaves_again():
+    recorder = Recorder()
+    with watching(recorder):
+        leave(np.array([5.0]), purpose="look", law="laplace", scale=2.0, exact=np.array([4.0]))
+    replayer = Replayer(recorder.releases)
+    with watching(replayer):
+        left = leave(np.array([9.0]), purpose="look", law="laplace", scale=2.0, exact=np.array([1.0]))
+    assert left.tolist() == [5.0]
+    assert replayer.moves == [Move(0, "look", "laplace", 1.5)]
+
+
+def test_distances_are_of_the_norm_that_the_noise_protects():
+    before, after = release((0.0, 0.0)), release((6.0, 8.0))
+    gaussian, laplace = Replayer([before]), Replayer([replace(before, law="laplace")])
+    gaussian(after)
+    laplace(replace(after, law="laplace"))
+    assert gaussian.moves[0].distance == pytest.approx(5)
+    assert laplace.moves[0].distance == pytest.approx(7)
+
+
+@pytest.mark.parametrize("exact", [(np.nan, 0.0), (np.inf, 0.0)])
+def test_no_noise_hides_a_value_that_is_not_finite(exact):
+    replayer = Replayer([release()])
+    replayer(release(exact))
+    assert replayer.moves[0].distance == np.inf
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (release(purpose="look"), "look with gaussian noise in place of gradient"),
+        (release(law="laplace"), "laplace noise in place of"),
+        (release((0.0,), noisy=(0.0,)), "shape"),
+        (release(scale=2.0 + 1e-12), "scale of the noise depends on the records"),
+        (release(scale=np.array([2.0, 2.5])), "scale of the noise depends on the records"),
+    ],
+)
+def test_another_form_ends_the_replay(other, words):
+    with pytest.raises(Diverged, match=words):
+        Replayer([release()])(other)
+
+
+def test_more_or_fewer_releases_end_the_replay():
+    replayer = Replayer([release()])
+    with pytest.raises(Diverged, match="ended before"):
+        replayer.check_complete()
+    replayer(release())
+    replayer.check_complete()
+    with pytest.raises(Diverged, match="one more than the 1"):
+        replayer(release())
+
+
+def test_a_step_is_statistics_and_gradient_together():
+    found = steps_of(moves("sizes", "statistics", "gradient", "gradient", "look", "statistics", "gradient"))
+    assert [[move.purpose for move in step] for step in found] == [
+        ["statistics", "gradient"],
+        ["gradient"],
+        ["statistics", "gradient"],
+    ]
+    assert [len(trial) for trial in trials_of(moves("gradient", "look", "gradient", "gradient", "look"))] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (moves("gradient", distance=0.51), "0.51 deviations of the noise, accounted are 0.5"),
+        (moves("statistics", "gradient", distance=0.4), "0.5657 deviations of the noise, accounted are 0.5"),
+        (moves("look", "look", distance=1.1, law="laplace"), "2.2 scales of the noise, accounted are 2"),
+        (moves("histogram", distance=1.01, law="laplace"), "accounted are 1"),
+        (moves("sizes", distance=0.11, law="laplace"), "accounted are 0.1"),
+        (moves("sizes", distance=0.32, law="discrete_gaussian"), "accounted are 0.3162"),
+        (moves("polynomial", distance=0.01, law="laplace"), "accounted are 0"),
+        (moves("frequencies", distance=0.08), "accounted are 0.07071"),
+        (moves("cells", "frontier", distance=0.08), "0.1131 deviations of the noise, accounted are 0.1"),
+        (moves("direction", distance=0.01), "accounted are 0"),
+        (moves("gradient", "look", distance=0.1), "held out and trained on"),
+        (moves("ranking", "look", distance=0.01), "held out and trained on"),
+        (moves(*4 * ["gradient"]), "one step more than the 3"),
+        (moves("gradient", distance=np.inf), "inf"),
+    ],
+)
+def test_what_is_beyond_the_account_is_found(seen, words):
+    assert any(words in text for _, text in ALLOWED.overspent(seen))
+
+
+def test_what_is_accounted_may_be_spent_to_the_last():
+    spent = [*moves("gradient", "gradient", distance=0.5), *moves("histogram", distance=1.0, law="laplace")]
+    spent += [*moves("centre", distance=0.06), *moves("ranking", distance=0.08)]
+    assert list(ALLOWED.overspent(spent)) == []
+    assert list(ALLOWED.overspent(moves("look", distance=2.0, law="laplace"))) == []
+
+
+def test_a_search_is_accounted_trial_by_trial():
+    twice = 2 * moves("look", distance=2.0, law="laplace")
+    assert list(replace(ALLOWED, searched=True).overspent(twice)) == []
+    assert list(ALLOWED.overspent(twice))
+
+
+def test_a_record_in_every_batch_is_noticed():
+    often = moves(*50 * ["gradient"], distance=0.5)
+    rarely = [*moves(*20 * ["gradient"], distance=0.5), *moves(*30 * ["gradient"])]
+    allowed = replace(ALLOWED, n_steps=50)
+    assert [name for name, _ in allowed.sampled_too_often(often)] == ["sampling"]
+    assert list(allowed.sampled_too_often(rarely)) == []
+    assert allowed.in_batches(rarely) == 20
+    assert list(replace(allowed, sample_rate=1.0).sampled_too_often(often)) == []
+
+
+def test_noise_that_is_as_stated_is_let_pass_and_other_noise_is_not():
+    rng = np.random.default_rng(0)
+
+    def gaussian(scale):
+        return [release(np.zeros(50), noisy=scale * rng.normal(size=50)) for _ in range(20)]
+
+    def counts(epsilon):
+        drawn = rng.geometric(1 - np.exp(-epsilon), size=(2, 200))
+        zeros = np.zeros(200, dtype=np.int64)
+        return [release(zeros, scale=1 / 2.0, law="laplace", purpose="look", noisy=drawn[0] - drawn[1])]
+
+    def sizes(scale):
+        noisy = np.rint(scale * rng.normal(size=200)).astype(np.int64)
+        return [release(np.zeros(200, dtype=np.int64), scale=20.0, law="discrete_gaussian", noisy=noisy)]
+
+    for right in (gaussian(2.0), counts(2.0), sizes(20.0)):
+        assert list(suspicious_noise(right)) == []
+    for wrong in (gaussian(1.5), gaussian(3.0), counts(4.0), counts(0.5), sizes(8.0)):
+        assert "stated law and scale" in next(suspicious_noise(wrong))[1]
+    repeated = 2 * gaussian(2.0)[:1]
+    assert any("repeats" in text for _, text in suspicious_noise(repeated))
+
+
+def test_files_differ_where_they_say():
+    before = {"a.json": b'{"x": [1, {"y": 2}]}', "b.txt": b"abc"}
+    assert list(differing_files(before, dict(before))) == []
+    after = {"a.json": b'{"x": [1, {"y": 3}]}', "b.txt": b"abd"}
+    assert dict(differing_files(before, after)) == {
+        "file a.json": "$.x[1].y is 3 in place of 2",
+        "file b.txt": "byte 2 differs",
+    }
+    assert dict(differing_files(before, {"b.txt": b"abc"})) == {
+        "file a.json": "is written for one of the two tables only"
+    }
+    assert dict(differing_files({"SHA256SUMS": b"1"}, {"SHA256SUMS": b"2"})) == {"file SHA256SUMS": "byte 0 differs"}

@@ -1,0 +1,131 @@
+"""`fairdp audit` as it is typed: what it prints and writes, and when it fails."""
+
+import json
+
+import pytest
+
+from fairdp.audit.violations import ReplayReport, Violation
+from fairdp.commands import audit as command
+from fairdp.training import loop
+from fairdp.training.noise import add_gaussian_noise
+
+SMALL = ("--draws", 2000, "--canaries", 200, "--seed", 0)
+ATTACK = ("audit", "--only", "attack", *SMALL)
+
+
+FOUND = Violation(
+    method="dpsgd",
+    route="closed form",
+    neighbour="one record removed",
+    release="gradient 3",
+    found="moved by 1.2 times what is accounted",
+)
+
+
+def replayed(**found):
+    return ReplayReport(releases=1234, neighbours=5, files=6, **found)
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """A stand-in for the replay, which reports what it is told to."""
+
+    def set_report(report):
+        monkeypatch.setattr(command, "_replay", lambda *, quick: lambda method, *, seed, observe: report)
+
+    return set_report
+
+
+def halved(bounded, noise_std, *, accounted_multipliers, **options):
+    return add_gaussian_noise(bounded, noise_std / 2, accounted_multipliers=accounted_multipliers / 2, **options)
+
+
+def test_both_parts_as_json(answer, replays):
+    replays(replayed())
+    found = answer("audit", "--method", "dpsgd", *SMALL)
+    assert found["passed"] is True
+    assert found["seeded"] is True
+    assert found["false_alarm"] == 1e-3
+    assert [test["test"].split(",")[0] for test in found["releases"]] == [
+        "noisy count",
+        "noisy group size",
+        "noisy polynomial",
+        "Gaussian release",
+    ]
+    of_method = found["methods"]["dpsgd"]
+    assert of_method["replay"] == {
+        "releases": 1234,
+        "neighbours": 5,
+        "files": 6,
+        "inferred": 0,
+        "untested": [],
+        "violations": [],
+    }
+    assert 0 <= of_method["attack"]["epsilon_lower"] <= of_method["attack"]["epsilon"] <= 1
+    # All tests share one thousandth.
+    tests = [*found["releases"], *of_method["attack"]["tests"]]
+    assert len(tests) == found["n_tests"]
+    assert sum(test["failure_probability"] for test in tests) == pytest.approx(1e-3)
+
+
+def test_a_table_for_people(run, replays):
+    replays(replayed())
+    found = run("audit", "--method", "fairdp", *SMALL)
+    assert found.code == 0
+    assert "noisy count, two worlds" in found.out
+    assert "1,234" in found.out
+    assert "Nothing contradicts what is stated." in found.out
+    assert max(map(len, found.out.splitlines())) <= 80
+
+
+def test_a_method_that_is_not_private_is_left_alone(run, answer):
+    found = run("audit", "--method", "clean")
+    assert (found.code, found.err) == (0, "")
+    assert "clean: not private, nothing to audit." in found.out
+    assert answer("audit", "--method", "fairsmooth")["methods"] == {"fairsmooth": {"private": False}}
+
+
+def test_a_release_that_moved_too_far_fails(run, replays):
+    replays(replayed(violations=(FOUND,)))
+    found = run("audit", "--only", "replay", "--method", "dpsgd")
+    assert found.code == 1
+    assert "VIOLATION: dpsgd, closed form, one record removed, gradient 3: moved by 1.2 times" in found.out
+    assert "NOT as stated." in found.out
+
+
+def test_a_route_that_tested_nothing_is_named_and_no_alarm(run, answer, replays):
+    made = frozenset({("images", "statistics"), ("file", "statistics")})
+    replays(replayed(made=made, met=frozenset({("file", "statistics")})))
+    found = run("audit", "--only", "replay", "--method", "dpsgd")
+    assert found.code == 0
+    assert "dpsgd: no neighbour moved any statistics on the route 'images'" in found.out
+    told = answer("audit", "--only", "replay", "--method", "dpsgd")["methods"]["dpsgd"]["replay"]
+    assert told["untested"] == [{"route": "images", "release": "statistics"}]
+
+
+def test_a_bound_that_passes_epsilon_fails(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "add_gaussian_noise", halved)
+    found = run(*ATTACK, "--method", "dpsgd", "--epsilon", 4, "--draws", 10_000, "--out", tmp_path / "audit.json")
+    assert found.code == 1
+    assert "VIOLATION: dpsgd: one step, two worlds: ε is at least" in found.out
+    written = json.loads((tmp_path / "audit.json").read_text())
+    assert written["passed"] is False
+    assert "replay" not in written["methods"]["dpsgd"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--method", "fairest"), "--method must be one of clean, "),
+        (("--delta", 0.1), "--delta must be below 1/n"),
+        (("--epsilon", "inf"), "--epsilon must be finite"),
+        (("--canaries", 2), "--canaries"),
+        (("--out", "nowhere/audit.json"), "--out='nowhere/audit.json' lies in a folder that does not exist"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_refused_before_any_work(run, arguments, said):
+    found = run("audit", *arguments)
+    assert found.code == 2
+    assert said in found.err
+    assert found.out == ""
