@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.certify import CertificateReport
-    from fairdp.commands.fit import FitReport
+    from fairdp.commands.fit_report import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.retarget import RetargetReport
     from fairdp.commands.saved_models import EvaluationReport
