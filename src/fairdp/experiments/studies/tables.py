@@ -142,13 +142,14 @@ def _text(entries: Sequence[Entry], pairs: Sequence[Row]) -> str:
     for is_without, group in groupby(entries, key=lambda entry: entry.case.target == NO_TARGET):
         title = "Without a target" if is_without else "With a target"
         parts.append(f"## {title}\n\n{table([_line(entry) for entry in group])}")
-    lines = [
-        {"data": row.named["population"], "ours minus": name_of(str(row.named["method"]))}
-        | row.texts({"accuracy": "accuracy", "auc": "AUC"}, digits=4)
-        for row in pairs
-    ]
-    beside = f"## Ours minus private rivals, seed by seed\n\n{table(lines)}"
-    return intro + "\n".join([*parts, beside])
+    if pairs:
+        parts.append(f"## Ours minus private rivals, seed by seed\n\n{table([_pair_line(row) for row in pairs])}")
+    return intro + "\n".join(parts)
+
+
+def _pair_line(row: Row) -> dict[str, object]:
+    named = {"data": row.named["population"], "ours minus": name_of(str(row.named["method"]))}
+    return {**named, **row.texts({"accuracy": "accuracy", "auc": "AUC"}, digits=4)}
 
 
 def _line(entry: Entry) -> dict[str, object]:
