@@ -113,11 +113,35 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
         ("parameter_reference", "parameters.md"),
         ("error_messages", "errors.md"),
         ("architecture", "packages.svg"),
+        ("tables_page", "tables.md"),
     ],
 )
 def test_generated_page_is_current(script: str, target: str) -> None:
     made = runpy.run_path(str(DOCS / f"{script}.py"))["page"]()
     assert (DOCS / target).read_text() == made, "run: make pages"
+
+
+def _row(method: str, target: str, accuracy: float, gap: float) -> dict[str, object]:
+    mean = {"accuracy": accuracy, "auc": 0.9, "gap": gap, "demographic_parity_ratio": 0.5, "positive_rate": 0.2}
+    named = {"population": "people", "target": target, "method": method, "records": "all"}
+    return {**named, "mean": mean, "standard_error": dict.fromkeys(mean, 0.001)}
+
+
+def test_the_page_of_rivals_says_where_ours_loses_and_nothing_else() -> None:
+    page = runpy.run_path(str(DOCS / "tables_page.py"))["page"]
+    free, aimed = "none", "demographic parity 0.05"
+    ours = [_row("fairdp_frontier", free, 0.85, 0.2), _row("fairdp_frontier", aimed, 0.84, 0.049)]
+    behind = [_row("dpsgd", free, 0.84, 0.2), _row("raco_dp", aimed, 0.83, 0.04)]
+    ahead = [_row("boosting", free, 0.87, 0.2), _row("dp_postprocess", aimed, 0.8405, 0.03)]
+    made = page({"command": "fairdp reproduce tables --seed 0", "rows": [*ours, *behind, *ahead]})
+    losses = [line for line in made.splitlines() if line.startswith("- ")]
+    assert losses == [
+        "- people, target none: **boosting (not private)** is ahead by .020 accuracy.",
+        "- people, target demographic parity 0.05: **post-processing** is ahead by .001 accuracy (within two standard "
+        "errors), at a gap of .030 against .049, and asks for the group.",
+    ]
+    missed = page({"command": "", "rows": [_row("fairdp_frontier", aimed, 0.84, 0.06), ours[0], behind[1]]})
+    assert "- people, demographic parity 0.05: .060 ± .001." in missed
 
 
 def test_every_method_has_a_page() -> None:
