@@ -19,6 +19,7 @@ from fairdp.cli import main
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 TUTORIALS = ("quickstart", "tutorial-engineer", "tutorial-researcher")
+ON_ADULT = ("certificate", "errata")
 FENCES = re.compile(r"^```(python|sh|text)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -75,7 +76,9 @@ def known_methods() -> Iterator[None]:
 
 @pytest.mark.more
 @pytest.mark.usefixtures("known_methods")
-@pytest.mark.parametrize("name", TUTORIALS)
+@pytest.mark.parametrize(
+    "name", [*TUTORIALS, *(pytest.param(name, marks=pytest.mark.needs_data("adult")) for name in ON_ADULT)]
+)
 def test_page_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
