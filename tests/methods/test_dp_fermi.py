@@ -93,7 +93,7 @@ def test_the_model_descends_what_the_adversary_ascends():
 
 
 def test_at_its_best_the_adversary_knows_the_information_in_the_decisions():
-    """max ψ = Σ P(j, s)² / (P(j) P(s)) − 1, in a table of 40: (2, 8) in the small group and (24, 6) in the large."""
+    """The largest ψ is Σ P(j, s)² / (P(j) P(s)) − 1, in a table of 40: (2, 8) of the small group, (24, 6) of the large."""
     scores = torch.full((40,), -30.0)
     scores[2:10], scores[34:] = 30.0, 30.0
     seen, memory, companion = replace_scores(people(), scores), adversary().start(), adversary()
@@ -118,7 +118,7 @@ def test_W_is_scaled_back_to_norm_five_and_left_alone_below():
 
 
 def test_steps_without_noise_are_those_of_the_min_max_problem():
-    """Everybody in every batch, nobody clipped: descent of loss + weight ψ on (w, b), ascent of ψ on W, both at once."""
+    """Everybody in every batch, nobody clipped: descent of loss + weight ψ on (w, b), ascent of ψ on W, at once."""
     seen, rng = people(), np.random.default_rng(0)
     X = rng.normal(size=(40, 2)).astype(np.float32)
     data = GroupedData(X, seen.labels.long().numpy(), seen.groups.numpy(), ("a", "b"))

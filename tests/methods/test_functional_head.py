@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
@@ -138,3 +139,15 @@ def test_a_run_takes_the_epsilon_that_is_accounted():
             solve(model, data, own, Generators.of(0))
         expected = noise_scales(2, epsilon=epsilon, n_active=2)
         assert [(scale[0], scale[-1]) for scale in seen] == [pytest.approx(tuple(expected))] * 2
+
+
+def test_the_deployed_head_is_the_closed_form():
+    data = grouped(np.repeat([0, 1], [90, 30]))
+    config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=1.0, learning_rates=(0.1,))
+    budget = PrivacyBudget(epsilon=np.inf, delta=1e-5)
+    plan = make_plan(METHODS["fairfm"].recipe(config, (90.0, 30.0)), budget, n_steps=1)
+    model = ScoreModel(logistic(ModelConfig(kind="logistic", n_active=3), (4,)), (4,))
+    solve(model, data, plan, Generators.of(0))
+    weights, bias = fair_functional_head(data, epsilon=np.inf, rand_below=source(), n_active=3)
+    scores = bounded_inputs(data.X, n_active=3) @ weights + bias
+    assert model.scores(torch.from_numpy(data.X)).numpy() == pytest.approx(scores, abs=1e-4)

@@ -112,6 +112,13 @@ def test_empty_and_negative_cells_count_as_one_record(parity):
     assert np.array_equal(chances, fair_flips(np.maximum(noisy, 1), parity=parity, max_gap=0.05))
 
 
+def test_an_empty_cell_holds_one_record_by_hand():
+    """Nine and three times one: the base decision is positive for two of twelve, and so it stays."""
+    noisy = [[[9, 0], [-4, 0]]]
+    chances = fair_flips(noisy, parity="demographic_parity", max_gap=0, positive_rate=2 / 12)
+    assert chances == pytest.approx(np.array([IDENTITY]), abs=1e-9)
+
+
 def check_promises(noisy, parity: str, max_gap: float) -> None:
     """All that holds for any counts; a constant flips one of the two decisions of each group."""
     chances = fair_flips(noisy, parity=parity, max_gap=max_gap)

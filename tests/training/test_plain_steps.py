@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from classifier_cases import fitted
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.config.training import TrainConfig
@@ -74,3 +75,20 @@ def test_the_last_step_takes_the_rate_of_sgd_for_every_head():
     for member in (0, 1):
         sums = n + 5.0 * member + torch.arange(5)
         torch.testing.assert_close(model.heads[member], before[n:] - 0.14 * sums)
+
+
+def test_the_head_is_in_the_ball_before_the_first_step():
+    """The first gradients are those of a head that obeys M, as all others are."""
+    free, bounded = (trainer_of("fairdp", replace(CONFIG, weight_bound=bound)) for bound in (np.inf, 0.05))
+    start = free.state.model.heads[0]
+    assert float(start.norm()) > 0.05
+    torch.testing.assert_close(bounded.state.model.heads[0], 0.05 * start / start.norm())
+
+
+@pytest.mark.parametrize(("optimizer", "first"), [("sgd", "sgd"), ("adam", "adam"), ("adam_then_sgd", "adam")])
+def test_a_run_has_the_users_momentum_and_optimiser(optimizer, first, monkeypatch):
+    seen, step = [], FlatOptimizer.step
+    monkeypatch.setattr(FlatOptimizer, "step", lambda own, *given: seen.append(replace(own)) or step(own, *given))
+    fitted(method="dpsgd", optimizer=optimizer, momentum=0.35)
+    assert len(seen) == 20
+    assert (seen[0].kind, seen[0].momentum) == (first, 0.35)

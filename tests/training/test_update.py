@@ -100,7 +100,14 @@ def test_the_mean_of_the_members_is_the_ordinary_step():
 def rules_along_a_run(monkeypatch, *, noise_std: float = 0.0, **changes) -> list[tuple[str, float, float]]:
     """Optimiser, momentum and step size of each of twenty updates, in two groups of multipliers 3 and 1."""
     config = TrainConfig(
-        **{"sample_rate": 0.2, "n_steps": 20, "clip_norm": 0.5, "learning_rates": (0.4, 0.2), "momentum": 0.5, **changes}
+        **{
+            "sample_rate": 0.2,
+            "n_steps": 20,
+            "clip_norm": 0.5,
+            "learning_rates": (0.4, 0.2),
+            "momentum": 0.5,
+            **changes,
+        }
     )
     recipe = METHODS["fairdp"].recipe(config, (30.0, 30.0))
     mechanisms = tuple(SampledGaussian(sample_rate=0.2, noise_multiplier=m, n_steps=20) for m in (3.0, 1.0))
