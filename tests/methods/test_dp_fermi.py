@@ -93,7 +93,7 @@ def test_the_model_descends_what_the_adversary_ascends():
 
 
 def test_at_its_best_the_adversary_knows_the_information_in_the_decisions():
-    """The largest ψ is Σ P(j, s)² / (P(j) P(s)) − 1, in a table of 40: (2, 8) of the small group, (24, 6) of the large."""
+    """The largest ψ is Σ P(j, s)² / (P(j) P(s)) − 1, here with counts (2, 8) of group a and (24, 6) of b."""
     scores = torch.full((40,), -30.0)
     scores[2:10], scores[34:] = 30.0, 30.0
     seen, memory, companion = replace_scores(people(), scores), adversary().start(), adversary()
