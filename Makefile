@@ -52,8 +52,8 @@ test: check
 test-more: setup
 	$(PYTEST) -m more
 
-# Every privacy mistake of tests/mutants, put into the code in memory, against the check that should notice it; writes
-# results/mutants.json and results/mutants.md. About six minutes on two cores.
+# Every mistake of tests/mutants, put into the code in memory, against the check that should notice it; writes
+# results/mutants.json and results/mutants.md. Some minutes on two cores.
 mutants: setup
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py
 
