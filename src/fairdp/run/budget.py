@@ -52,13 +52,21 @@ def budget_of(
 
 def _in_range(goal: PrivacyGoal, epsilon: float) -> float:
     """Refuse noise for which ε would be none that a budget may have."""
-    if SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-        return epsilon
-    wrong, remedy = f"more than {LARGEST_EPSILON}", "use more noise or fewer steps"
     if epsilon < SMALLEST_EPSILON:
-        wrong, remedy = f"less than {SMALLEST_EPSILON}", "use less noise or more steps"
-    rule = f"with `n_steps`={goal.n_steps} spends {wrong} in ε"
-    raise ParameterError("noise_multiplier", goal.noise_multiplier, rule, remedy)
+        raise ParameterError(
+            "noise_multiplier",
+            goal.noise_multiplier,
+            f"with `n_steps`={goal.n_steps} spends less than {SMALLEST_EPSILON} in ε",
+            "use less noise or more steps",
+        )
+    if epsilon > LARGEST_EPSILON:
+        raise ParameterError(
+            "noise_multiplier",
+            goal.noise_multiplier,
+            f"with `n_steps`={goal.n_steps} spends more than {LARGEST_EPSILON} in ε",
+            "use more noise or fewer steps",
+        )
+    return epsilon
 
 
 def at_fixed_rate(training: Mapping[str, Any], method: str, kind: str) -> dict[str, Any]:
