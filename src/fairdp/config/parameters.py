@@ -58,7 +58,7 @@ class Parameters:
         None,
         PRIVACY,
         "Privacy budget ε for adding or removing one record; inf trains without noise, for debugging.",
-        when_none=f"{DEFAULT_EPSILON:g}; what they spend, if `noise_multiplier` and `n_steps` are given",
+        when_none=f"{DEFAULT_EPSILON:g}, or what `noise_multiplier` and `n_steps` spend",
     )
     delta: float = parameter(1e-5, PRIVACY, "Privacy budget δ; must be below one over the number of records.")
     noise_multiplier: float | None = parameter(
