@@ -67,7 +67,7 @@ class Parameters:
         "Noise of a whole step over its sensitivity, σ. With `n_steps` ε follows, with `epsilon` the number of steps: "
         "as many as stay within ε.",
         check=_checks.finite_positive,
-        when_none="as much as `epsilon` and `n_steps` need",
+        when_none="what `epsilon` and `n_steps` need",
     )
     accountant: str = parameter(
         "pld",
