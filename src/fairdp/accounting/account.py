@@ -81,7 +81,8 @@ def privacy_spent(
     if len(group_names) > n_certified and group_sizes == PUBLIC and BY_LABEL not in public_assumptions:
         public_assumptions = (*public_assumptions, BY_LABEL)
     if selection is not None:
-        accountant, epsilons = "rdp", [selection.epsilon(name, delta) for name in group_names]
+        accountant = "rdp"
+        epsilons = [selection.epsilon(name, delta) for name in group_names]
         bounds = {"rdp": epsilons, "pld": [math.inf]}
     return PrivacySpent(
         epsilon=max(epsilons),

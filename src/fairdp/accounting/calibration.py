@@ -196,7 +196,7 @@ def epsilon_for(spent_within: Callable[[float], float], start: float) -> float:
     epsilon = start
     for _ in range(200):
         spent = spent_within(epsilon)
-        if (1 - _TOLERANCE) * epsilon <= spent <= epsilon:
+        if 0 <= epsilon - spent <= _TOLERANCE * epsilon:
             return epsilon
         epsilon = (1 + _TOLERANCE / 4) * spent
     raise ArithmeticError(f"no epsilon found that its own shares spend (last tried: {epsilon}).")
