@@ -66,15 +66,15 @@ def run_fit(task: FitTask) -> FitReport:
     """Train, certify, measure and save; whatever can be refused is refused before training."""
     start = time.perf_counter()
     estimator = FairDPClassifier(**task.parameters)
-    settings = RunSettings.of(**estimator.get_params(deep=False))
+    chosen = RunSettings.of(**estimator.get_params(deep=False))
     if task.out is not None:
         check_replaceable(task.out, marker=MARKER)
         check_used_records(used_records_path(task.out))
     _check_serves(estimator.method, task.source)
-    split_key = _split_key(task, settings)
+    split_key = _split_key(task, chosen)
     records = load_records(task.source, split_key=split_key)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
-    reason = settings.reason_for_no_certificate(records.train.n_groups)
+    reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
         raise InputError(
             "`private_metrics` come from the certificate's counts, but there is no certificate, because "
@@ -126,7 +126,7 @@ def _tuned(estimator: FairDPClassifier, search: Search) -> Tuned:
     return Tuned(
         chosen={name: getattr(estimator, name) for name in search.grid},
         expected_trials=None if selection is None else selection.expected_trials,
-        epsilon_of_one_trial=estimator.epsilon,
+        epsilon_of_one_trial=float(estimator.get_params()["epsilon"]),
     )
 
 
@@ -157,6 +157,12 @@ def _group_sizes(estimator: FairDPClassifier, records: Records, source: Source) 
             "group_sizes", dict(chosen), "is not what the schema says", "make them agree, or leave one of them out"
         )
     return given
+
+
+def _planned_for(estimator: FairDPClassifier, data: GroupedData) -> RunSettings:
+    """The settings with their budget, which may follow from the kind of model that these records get."""
+    settings = RunSettings.of(**estimator.get_params(deep=False))
+    return settings.with_budget(settings.kind(data.X.shape[1:]), data.n_groups)
 
 
 def _split_key(task: FitTask, settings: RunSettings) -> bytes:

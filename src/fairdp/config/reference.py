@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from fairdp.config.declaration import Declaration
 from fairdp.config.defaults import (
     DEFAULTS,
     METHOD_DEFAULTS,
@@ -14,7 +15,7 @@ from fairdp.config.defaults import (
     default_n_steps,
     defaults_of,
 )
-from fairdp.config.parameters import DECLARED, GROUPS, Declaration
+from fairdp.config.parameters import DECLARED, GROUPS
 
 T = TypeVar("T")
 

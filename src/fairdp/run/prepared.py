@@ -74,6 +74,7 @@ def prepare_run(
     if trial is not None:
         settings = settings.as_trial(trial.selection.expected_trials)
     settings.check_weighted(data.weights is not None)
+    settings = settings.with_budget(settings.kind(data.X.shape[1:]), data.n_groups)
     generators, resumed = _start(settings, progress)
     # Sizes that were released before must not be counted a second time.
     known = resumed.group_sizes if resumed is not None else trial.sizes if trial is not None else None
