@@ -14,7 +14,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 8, "cd4f7d2de2fff992"
+VERSION, DIGEST = 9, "7380f445300a8bef"
 
 
 def _constants(module: ModuleType) -> list[str]:
