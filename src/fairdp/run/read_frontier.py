@@ -1,5 +1,6 @@
 """What is released after a joint model is trained, and the rule that follows from it."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,8 @@ class _Reader:
             sizes,
             gap=self.config.max_gap,
             cost_ratio=self.config.cost_ratio,
-            most=self.config.price,
+            # As along the line of two groups, unless a price was stated: beyond it accuracy goes and little is closed.
+            most=self.config.price if math.isfinite(self.config.price) else LINE[-1],
             positive_rate=self.config.positive_rate,
             look=lambda exact: self._release(exact, DIRECTION),
             std=self.plan.survey_stds[DIRECTION],

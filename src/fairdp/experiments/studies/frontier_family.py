@@ -95,8 +95,8 @@ def _trials(run: Run) -> list[Trial]:
     for index, setting in enumerate(drawn_settings(n_settings, run.seed, **most)):
         plain = Trial(setting=setting)
         stated = replace(plain, max_gap=TARGETS[1])
-        trials += [plain, stated, replace(plain, max_gap=TARGETS[2 * (index % 2)])]
-        trials += [replace((plain, stated)[index % 2], certify_fraction=None)]
+        trials += [plain, stated, replace(plain, max_gap=TARGETS[2 * (index // 4 % 2)])]
+        trials += [replace((plain, stated)[index // 2 % 2], certify_fraction=None)]
         trials += [replace(stated, parity=parity) for parity in LABELLED if index % 3 == 0]
     few = MOST_ROWS_QUICK if run.quick else MOST_ROWS_WITHOUT_SIGNAL
     nothing = [without_signal(setting) for setting in drawn_settings(n_without, run.seed + 1, most_rows=few)]
