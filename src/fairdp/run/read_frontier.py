@@ -1,6 +1,5 @@
 """What is released after a joint model is trained, and the rule that follows from it."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +89,7 @@ class _Reader:
             sizes,
             gap=self.config.max_gap,
             cost_ratio=self.config.cost_ratio,
-            # As along the line of two groups, unless a price was stated: beyond it accuracy goes and little is closed.
-            most=self.config.price if math.isfinite(self.config.price) else LINE[-1],
+            most=self.config.price,
             positive_rate=self.config.positive_rate,
             look=lambda exact: self._release(exact, DIRECTION),
             std=self.plan.survey_stds[DIRECTION],
