@@ -14,7 +14,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 9, "c658b18959f4e14f"
+VERSION, DIGEST = 9, "cbf0ea8393c6cdb0"
 
 
 def _constants(module: ModuleType) -> list[str]:

@@ -117,6 +117,11 @@ _ALL = (
         "What the default reaches on tables and images, with and without targets, beside its rivals.",
     ),
     Study(
+        "frontier-family",
+        "frontier_family.family_study",
+        "What the default promises, on tables whose law is known: prices, targets, verdicts, and its frontier.",
+    ),
+    Study(
         "parity",
         "parity.frontier_study",
         "How well methods with a target for demographic parity hold it, and what it costs, at three budgets.",
