@@ -23,7 +23,7 @@ def run(capsys):
 
 @pytest.fixture
 def answer(run):
-    """The one JSON object of a command that must succeed without a word on stderr."""
+    """The one JSON object of a command that must succeed without a word on stderr, but that groups here are small."""
 
     def call(*arguments):
         result = run(*arguments, "--json")
