@@ -7,7 +7,6 @@ import pytest
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
-from fairdp.config.model import ModelConfig
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
@@ -114,7 +113,7 @@ def test_a_run_takes_the_epsilon_that_is_accounted():
     config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=1.0, learning_rates=(0.1,))
     plan = make_plan(METHODS["fairfm"].recipe(config, (20.0, 20.0)), budget, n_steps=1)
     noisier = replace(plan, mechanisms=tuple(replace(m, noise_multiplier=2.0) for m in plan.mechanisms))
-    model = ScoreModel(logistic(ModelConfig(kind="logistic", n_active=2), (2,)), (2,))
+    model = ScoreModel(logistic(n_active=2), (2,))
     for own, epsilon in ((plan, 1.0), (noisier, 0.5)):
         seen = []
         with watching(lambda released, seen=seen: seen.append(released.scale) or released.noisy):
