@@ -52,8 +52,8 @@ test: check
 test-more: setup
 	$(PYTEST) -m more
 
-# Every privacy mistake of tests/mutants, put into the code in memory, against the check that should notice it; writes
-# results/mutants.json and results/mutants.md. About six minutes on two cores.
+# Every mistake of tests/mutants, put into the code in memory, against the check that should notice it; writes
+# results/mutants.json and results/mutants.md. Some minutes on two cores.
 mutants: setup
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py
 
@@ -68,7 +68,7 @@ docs: setup
 
 # The pages and pictures of docs/ that are made from the source.
 pages: setup
-	for page in cli_reference parameter_reference error_messages architecture; do $(BIN)/python docs/$$page.py || exit 1; done
+	for page in cli_reference parameter_reference error_messages architecture tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
 
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
 # continues. Tables take about half an hour on two cores, faces about two hours.

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from fairdp.config.declaration import Declaration
 from fairdp.config.defaults import DEFAULTS, FEWEST_STEPS, METHOD_DEFAULTS, SMALLEST_BATCH
-from fairdp.config.parameters import GROUPS, Declaration
+from fairdp.config.parameters import GROUPS
 from fairdp.config.reference import BY_METHOD, default_text, of_group, shown
 
 PAGE = Path(__file__).with_name("parameters.md")

@@ -288,3 +288,17 @@ def test_what_is_spent_is_that_of_the_most_exposed_group():
     plan = private._prepared.plan
     spent = [epsilon_spent(replace(mechanism, n_steps=1), plan.budget.delta) for mechanism in plan.mechanisms]
     assert private.epsilon_spent == max(spent) > min(spent)
+
+
+def test_what_is_spent_is_told_by_the_chosen_accountant():
+    """Before the first step too, when only sizes have been counted; by PLD it is less, whatever was chosen."""
+    X, y, sex = people()
+    told = {}
+    for accountant in ("pld", "rdp"):
+        given = {**SETTINGS, "epsilon": None, "noise_multiplier": 3.0, "accountant": accountant}
+        private = make_private_fair(network(), (X, y, sex), **given)
+        before = private.epsilon_spent
+        private.backward()
+        told[accountant] = (before, private.epsilon_spent)
+    assert 0 < told["pld"][0] < told["rdp"][0]
+    assert told["pld"][1] < told["rdp"][1]

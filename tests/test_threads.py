@@ -107,14 +107,18 @@ def test_that_check_notices_the_global_generator(people, monkeypatch, kind):
         assert different([case for case in cases(n_rounds=2) if case[:2] == ("dpsgd", kind)] * 8, people)
 
 
-@pytest.mark.parametrize("size", [1, 10**6], ids=["small", "large"])
-def test_the_number_of_threads_does_not_depend_on_other_runs(size):
+@pytest.mark.parametrize(
+    ("size", "shape", "expected"),
+    [(1, (1, 4, 4), 1), (10**5, (1, 4, 4), 2), (10**6, (16,), 1)],
+    ids=["few images", "many images", "a large table"],
+)
+def test_the_number_of_threads_does_not_depend_on_other_runs(size, shape, expected):
     """A new thread inherits the number that was set last, by whichever thread."""
     usual, found = torch.get_num_threads(), []
     torch.set_num_threads(2)
 
     def number_inside() -> None:
-        with torch_threads(for_batch=size, shape=(1,)):
+        with torch_threads(for_batch=size, shape=shape):
             found.append(torch.get_num_threads())
 
     try:
@@ -127,5 +131,4 @@ def test_the_number_of_threads_does_not_depend_on_other_runs(size):
         found.append(torch.get_num_threads())
     finally:
         torch.set_num_threads(usual)
-    expected = 1 if size == 1 else 2
     assert found == [expected, expected, 1, 2]

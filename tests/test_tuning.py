@@ -168,6 +168,8 @@ def test_a_winner_is_certified_wrongly_no_more_often_than_promised(monkeypatch):
         ({"certify_fraction": 0.0}, GRID, "compared by the counts of their certificates, but there is none"),
         ({"epsilon": math.inf}, GRID, "epsilon=inf asks for no noise"),
         ({"method": "clean"}, GRID, "method='clean' is not private"),
+        ({"epsilon": None, "noise_multiplier": 2.0}, GRID, "noise_multiplier=2.0 is for one fit"),
+        ({}, {"noise_multiplier": [1.0, 2.0]}, "grid names 'noise_multiplier', which cannot be tuned"),
         ({}, {"max_gap": [0.1, 0.2]}, "max_gap=0.1 is a target, which method='dpsgd' does not take"),
     ],
 )

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp._checks import ParameterError
@@ -25,7 +24,6 @@ from fairdp.data.schema import TableSchema
 from fairdp.data.sensitive import codes_of
 from fairdp.frontier.verdict import Fit, Verdict, judged
 from fairdp.methods import METHODS
-from fairdp.metrics.evaluation import Evaluation, evaluation_of
 from fairdp.metrics.rates import collapse_warning
 from fairdp.networks.models import ExtractorBuilder
 from fairdp.run.checkpoint import Progress
@@ -35,6 +33,9 @@ from fairdp.run.settings import RunSettings
 from fairdp.saved.fitted import loaded_form, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.retarget import retargeted
+
+if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit does not need it.
+    from fairdp.metrics.evaluation import Evaluation
 
 
 def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:
@@ -204,6 +205,8 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     ) -> float:
         """Accuracy of `predict`."""
         decisions = self.predict(X, sensitive_features=sensitive_features)
+        from sklearn.metrics import accuracy_score
+
         return float(accuracy_score(y, decisions, sample_weight=sample_weight))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -237,12 +240,14 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         confidence: float = 0.95,
         random_state: int = 0,
-    ) -> Evaluation:
+    ) -> "Evaluation":
         """Metrics on labelled records by group, as fairlearn's ``MetricFrame``, with an interval for every gap.
 
         These are exact figures of real records: for the data holder's eyes only, outside the privacy guarantee.
         """
         check_is_fitted(self)
+        from fairdp.metrics.evaluation import evaluation_of
+
         return evaluation_of(
             self, X, y, sensitive_features=sensitive_features, confidence=confidence, random_state=random_state
         )

@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from fairdp._checks import InputError, ParameterError
-from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent, joint_multiplier, sizes_loss
+from fairdp.accounting.mechanisms import (
+    PrivacyBudget,
+    SampledGaussian,
+    epsilon_spent,
+    joint_multiplier,
+    sizes_loss,
+)
 from fairdp.classifier import FairDPClassifier, read_from_records
 from fairdp.data.arrays import grouped_arrays
 from fairdp.data.grouped import GroupedData
@@ -107,13 +113,14 @@ class PrivateLoop:
     @property
     def epsilon_spent(self) -> float:
         """ε so far for a training record, noisy counts included; held-out records are counted in `finish`."""
-        taken, delta = self._trainer.state.step, self._prepared.plan.budget.delta
+        taken, budget = self._trainer.state.step, self._prepared.plan.budget
         mechanisms = {
             mechanism for mechanism in self._prepared.plan.mechanisms if isinstance(mechanism, SampledGaussian)
         }
         if not taken:
-            return max(_counted(mechanism, delta) for mechanism in mechanisms)
-        return max(epsilon_spent(replace(mechanism, n_steps=taken), delta) for mechanism in mechanisms)
+            return max(_counted(mechanism, budget) for mechanism in mechanisms)
+        so_far = [replace(mechanism, n_steps=taken) for mechanism in mechanisms]
+        return max(epsilon_spent(mechanism, budget.delta, accountant=budget.stated_by) for mechanism in so_far)
 
     def finish(self) -> FairDPClassifier:
         """Certify the model as it is now, after all steps or fewer; the record states what was planned.
@@ -195,13 +202,16 @@ def _check(settings: RunSettings) -> None:
         )
 
 
-def _counted(mechanism: SampledGaussian, delta: float) -> float:
+def _counted(mechanism: SampledGaussian, budget: PrivacyBudget) -> float:
     """ε of what is released outside the steps; surveys are counted from the start, though most come at the end."""
     stds = [std for std in (mechanism.counts_std, mechanism.surveys_multiplier) if std]
     if not stds:
         return mechanism.counts_epsilon
+    if budget.stated_by == "rdp":
+        release = SampledGaussian(sample_rate=1.0, noise_multiplier=joint_multiplier(*stds), n_steps=1)
+        return mechanism.counts_epsilon + epsilon_spent(release, budget.delta, accountant="rdp")
     # As one discrete Gaussian release: sizes and surveys are independent of each other.
-    return mechanism.counts_epsilon + float(sizes_loss(joint_multiplier(*stds)).get_epsilon_for_delta(delta))
+    return mechanism.counts_epsilon + float(sizes_loss(joint_multiplier(*stds)).get_epsilon_for_delta(budget.delta))
 
 
 def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, Any, tuple[str, ...]]:

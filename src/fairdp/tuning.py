@@ -29,6 +29,8 @@ Candidate = dict[str, Any]
 _FIXED = (
     "epsilon",
     "delta",
+    "noise_multiplier",
+    "accountant",
     "random_state",
     "module",
     "confidence",
@@ -79,6 +81,13 @@ def tune(
     The fitted model of the best trial; ``privacy_.epsilon`` is that of the whole search.
     """
     candidates = combinations(estimator, grid)
+    if estimator.noise_multiplier is not None:
+        raise ParameterError(
+            "noise_multiplier",
+            estimator.noise_multiplier,
+            "is for one fit: a search finds the noise of its trials from `epsilon`",
+            "leave it out",
+        )
     progress = options.get("progress")
     if progress is not None and progress.checkpoint is not None:
         where = str(progress.checkpoint)

@@ -24,10 +24,10 @@ RECIPE = Recipe(
 )
 
 
-def spent_by(
-    recipe=RECIPE, *, epsilon=2.0, delta=1e-5, counts_std=0.0, sizes="public", seeded=False, assumptions=()
-) -> PrivacySpent:
-    plan = make_plan(recipe, PrivacyBudget(epsilon=epsilon, delta=delta), n_steps=30, counts_std=counts_std)
+def spent_by(recipe=RECIPE, *, counts_std=0.0, sizes="public", seeded=False, assumptions=(), **budget) -> PrivacySpent:
+    plan = make_plan(
+        recipe, PrivacyBudget(**{"epsilon": 2.0, "delta": 1e-5, **budget}), n_steps=30, counts_std=counts_std
+    )
     return privacy_spent(plan, ("women", "men"), group_sizes=sizes, noise_seeded=seeded, public_assumptions=assumptions)
 
 
@@ -90,6 +90,15 @@ def test_at_a_tiny_delta_the_moments_accountant_is_stated():
     assert tiny.epsilon == tiny.epsilon_rdp <= 2.0
     assert "Accountant: the moments accountant (RDP)" in tiny.statement()
     assert "Accountant: PLD" in usual.statement()
+
+
+def test_the_statement_says_which_accountant_was_chosen_and_what_the_other_gives():
+    spent = spent_by(accountant="rdp")
+    assert (spent.accountant, spent.epsilon) == ("rdp", spent.epsilon_rdp)
+    assert spent.epsilon_pld < spent.epsilon_rdp
+    chosen = r"Accountant: the moments accountant \(RDP\), as was chosen; PLD .* gives ([\d.]+\d)"
+    told = re.search(chosen, spent.statement())
+    assert spent.epsilon_pld <= float(told[1]) < spent.epsilon_rdp
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_true_error_is_thousands_of_times_larger():
 
 
 def test_the_noise_of_the_head_at_the_papers_scale():
-    # .005 · 1.98 / 2 · √(107.71⁻² + 217.9⁻²) = 5.1e-5: the argument of erf is then about 2e4, and erf is one.
+    # .005 · 1.98 / 2 · √(107.71⁻² + 217.9⁻²) = 5.1e-5: the argument of erf is then about 1.4e4, and erf is one.
     noise = head_noise(noise_multiplier=1.98, clip_norm=1.0, learning_rate=0.005, expected_batch_sizes=(107.71, 217.9))
     assert noise == pytest.approx(5.1e-5, rel=0.01)
     assert theorem_2_corrected(weight_bound=1.0, clip_norm=1.0, learning_rate=0.005, head_noise=noise) == 1.0

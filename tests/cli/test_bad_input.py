@@ -120,6 +120,25 @@ ARGUMENTS = {
     "epsilon is no number": ((*FIT, "--epsilon", "one"), ["--epsilon", "'one'"]),
     "delta": ((*FIT, "--delta", 0.01), ["delta", "1/n", "0.01"]),
     "delta of one": ((*FIT, "--delta", 1), ["delta", "(0, 1)"]),
+    "noise, epsilon and steps": (
+        (*FIT, "--noise-multiplier", 2, "--epsilon", 1),
+        ["--noise-multiplier=2.0", "--epsilon=1", "--n-steps=20", "leave out one of the three"],
+    ),
+    "noise alone": (("fit", "--dataset", "synthetic", "--noise-multiplier", 2), ["--n-steps", "or --epsilon"]),
+    "noise of none": ((*FIT, "--noise-multiplier", 0), ["--noise-multiplier must be positive", "0.0"]),
+    "noise without steps": (
+        (*FIT, "--noise-multiplier", 2, "--method", "fairfm"),
+        ["--noise-multiplier=2.0", "--method='fairfm' takes no steps", "leave it out"],
+    ),
+    "noise that is not private": (
+        (*FIT, "--noise-multiplier", 2, "--method", "clean"),
+        ["--noise-multiplier=2.0", "--method='clean' adds no noise", "leave it out"],
+    ),
+    "noise of a search": (
+        ("tune", *FIT[1:], "--grid", "clip_norm=1,2", "--noise-multiplier", 2),
+        ["--noise-multiplier"],
+    ),
+    "accountant": ((*FIT, "--accountant", "prv"), ["--accountant", "'prv'", "pld", "rdp"]),
     "sample rate": ((*FIT, "--sample-rate", 12.8), ["--sample-rate must", "12.8", "batch size"]),
     "steps": ((*FIT, "--n-steps", 0), ["--n-steps must", "0"]),
     "method": ((*FIT, "--method", "fair"), ["--method must", "'fair'", "fairdp"]),

@@ -11,8 +11,8 @@ from fairdp.cli import fairdp
 
 SETTINGS = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0)
 UNCERTIFIED = (*SETTINGS, "--certify-fraction", 0)
-PRIVACY_KEYS = {"epsilon", "delta", "epsilon_by_group", "accountant", "epsilon_rdp", "noise_multiplier", "relation"}
-PRIVACY_KEYS |= {"noise_allocation", "sample_rate", "n_steps", "clip_norm"}
+PRIVACY_KEYS = {"epsilon", "delta", "epsilon_by_group", "accountant", "epsilon_rdp", "epsilon_pld", "relation"}
+PRIVACY_KEYS |= {"noise_multiplier", "noise_allocation", "sample_rate", "n_steps", "clip_norm"}
 METRIC_KEYS = {"auc", "accuracy", "positive_rate", "positive_rate_by_group", "demographic_parity_difference"}
 METRIC_KEYS |= {"demographic_parity_ratio", "equal_opportunity_difference", "equalized_odds_difference"}
 METRIC_KEYS |= {"false_positive_rate_difference"}

@@ -215,6 +215,24 @@ def test_a_plan_names_the_groups_that_cannot_be_measured(run):
     assert "± 0.0" in text
 
 
+def test_groups_that_cannot_be_measured_are_named_before_training_with_what_would_do(run, tables, tmp_path):
+    frame = pd.read_csv(tables / "plain.csv")
+    frame.loc[frame.index % 100 == 0, "sex"] = "x"
+    frame.to_csv(tmp_path / "small.csv", index=False)
+    told = fit(run, tmp_path / "small.csv").err.splitlines()[0]
+    assert told.startswith("before training: the noise hides how these groups are treated: x (to about ±")
+    assert "training records or an epsilon of" in told
+    assert "before training" not in fit(run, tables / "plain.csv").err
+
+
+def test_a_search_does_not_say_it_once_for_each_trial(run, tables, tmp_path):
+    frame = pd.read_csv(tables / "plain.csv").iloc[:1500]
+    frame.loc[frame.index % 100 == 0, "sex"] = "x"
+    frame.to_csv(tmp_path / "small.csv", index=False)
+    asked = ("--label", "y", "--positive", "yes", "--sensitive", "sex", "--grid", "learning_rate=0.1,0.5")
+    assert "before training" not in run("tune", tmp_path / "small.csv", *asked, "--seed", 0).err
+
+
 def test_a_plan_of_another_method_has_no_such_part(run):
     asked = ("plan", "--method", "dpsgd", "--epsilon", 1, "--group-sizes", "20000,200", "--json")
     assert json.loads(run(*asked).out)["outlook"] is None

@@ -11,7 +11,7 @@ from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified, certify
 from fairdp.certify.claims import CertifiedGap
 from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs, print_plan
-from fairdp.commands.fit import FitReport
+from fairdp.commands.fit_report import FitReport
 from fairdp.commands.plan import ExpectedWidths, PaperBounds, PlanReport, UtilityCeiling
 from fairdp.commands.saved_models import EvaluationReport
 from fairdp.config.certificate import NoCertificate

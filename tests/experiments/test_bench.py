@@ -9,18 +9,20 @@ import torch
 
 from fairdp.experiments.bench import compare, meters
 from fairdp.experiments.bench.contestants import Task, fairdp_step, gradsample_step, in_groups, nonprivate_step
-from fairdp.experiments.bench.meters import median_milliseconds, peak_megabytes
+from fairdp.experiments.bench.meters import median_cpu_seconds, median_milliseconds, peak_megabytes
+from fairdp.experiments.bench.whole_fits import FitTask, fits_of
 from fairdp.experiments.sweeps.parallel import torch_threads
 from fairdp.training.sampling import PoissonSampler
 
 # Four batches make an epoch, so that the loader of Opacus has to start again.
 TABLE = Task(shape=(5,), n_samples=100, batch_size=25, n_rounds=3, seconds=5.0)
 IMAGES = Task(shape=(1, 8, 8), n_samples=40, batch_size=10, n_rounds=2, seconds=5.0)
+FITS = FitTask(n_rounds=1, n_records=1000)
 
 
 @pytest.fixture(scope="module")
 def result():
-    return compare(mlp=TABLE, cnn=IMAGES, n_threads=1)
+    return compare(mlp=TABLE, cnn=IMAGES, fits=FITS, n_threads=1)
 
 
 @pytest.mark.more
@@ -42,6 +44,10 @@ def result():
         "cnn.milliseconds.nonprivate",
         "cnn.peak_megabytes.fairdp",
         "cnn.peak_megabytes.nonprivate",
+        "whole_fits.cpu_seconds.fairdp_frontier",
+        "whole_fits.over_ours.logistic_regression",
+        "whole_fits.over_ours.dp_ebm",
+        "whole_fits.over_ours.reduction",
         "groups_16_vs_2",
         "peak_memory_vs_nonprivate",
     ],
@@ -61,6 +67,9 @@ def test_ratios_follow_from_the_numbers_beside_them(result):
     assert result["mlp"]["speedup_vs_opacus"] == times["opacus"] / times["fairdp"]
     assert result["mlp"]["speedup_vs_gradsample"] == times["gradsample"] / times["fairdp"]
     assert result["groups_16_vs_2"] == times["fairdp_16_groups"] / times["fairdp"]
+    seconds = result["whole_fits"]["cpu_seconds"]
+    over_ours = {name: of / seconds["fairdp_frontier"] for name, of in seconds.items() if name != "fairdp_frontier"}
+    assert result["whole_fits"]["over_ours"] == over_ours
     peaks = [result[task]["peak_megabytes"] for task in ("mlp", "cnn")]
     assert result["peak_memory_vs_nonprivate"] == max(p["fairdp"] / p["nonprivate"] for p in peaks)
 
@@ -68,9 +77,11 @@ def test_ratios_follow_from_the_numbers_beside_them(result):
 @pytest.mark.more
 def test_the_result_says_what_was_run_and_is_json(result):
     assert result["threads"] == 1
-    assert result["rounds"] == {"mlp": TABLE.n_rounds, "cnn": IMAGES.n_rounds}
+    assert result["rounds"] == {"mlp": TABLE.n_rounds, "cnn": IMAGES.n_rounds, "fits": FITS.n_rounds}
+    assert result["whole_fits"]["data"] == "synthetic"
     assert result["versions"]["torch"] == torch.__version__
-    assert set(result["versions"]) == {"fairdp", "numpy", "opacus", "python", "torch"}
+    beside = {"fairlearn", "interpret-core", "numpy", "opacus", "scikit-learn", "torch"}
+    assert set(result["versions"]) == {"fairdp", "python"} | beside
     assert json.loads(json.dumps(result)) == result
 
 
@@ -140,6 +151,34 @@ def test_no_round_starts_after_the_deadline_but_one_always_does(monkeypatch):
     assert median_milliseconds({"a": step}, n_rounds=9, seconds=warm_up + 0.025)[1] == 3
 
 
+def test_fits_are_timed_by_the_processor_without_the_first_round_and_take_turns(monkeypatch):
+    now, calls = [0.0], []
+    monkeypatch.setattr(meters.time, "process_time", lambda: now[0])
+
+    def taking(name, *seconds):
+        left = list(seconds)
+
+        def fit():
+            calls.append(name)
+            now[0] += left.pop(0)
+
+        return fit
+
+    fits = {"a": taking("a", 50, 2, 9, 4), "b": taking("b", 50, 6, 5, 30)}
+    assert median_cpu_seconds(fits, n_rounds=3) == pytest.approx({"a": 4, "b": 6})
+    rounds = [calls[i : i + 2] for i in range(0, len(calls), 2)]
+    assert [sorted(names) for names in rounds] == [["a", "b"]] * 4
+    assert len({tuple(names) for names in rounds}) == 2
+
+
+@pytest.mark.more
+def test_our_whole_fit_is_private_aims_at_the_gap_and_is_certified():
+    fitted = fits_of(FITS.dataset(), FITS.n_records)["fairdp_frontier"]()
+    assert fitted.privacy_.epsilon <= 1
+    assert (fitted.method, fitted.max_gap) == ("fairdp_frontier", 0.05)
+    assert fitted.certificate_.gaps
+
+
 def test_contestants_take_turns_and_everyone_follows_everyone():
     calls = []
     steps = {name: lambda name=name: calls.append(name) for name in "abc"}
@@ -202,11 +241,12 @@ def test_threads_are_as_before_afterwards():
     assert torch.get_num_threads() == before
 
 
-def test_without_opacus_the_error_names_the_remedy_and_leaves_no_trace(monkeypatch):
-    monkeypatch.setitem(sys.modules, "opacus", None)
+@pytest.mark.parametrize(("package", "title"), [("opacus", "Opacus"), ("interpret", "DP-EBM")])
+def test_without_a_rival_the_error_names_the_remedy_and_leaves_no_trace(monkeypatch, package, title):
+    monkeypatch.setitem(sys.modules, package, None)
     before = torch.get_num_threads()
-    with pytest.raises(ValueError, match=r"pip install 'fairdp\[bench\]'") as error:
-        compare(mlp=TABLE, cnn=IMAGES, n_threads=before + 1)
+    with pytest.raises(ValueError, match=rf"{title}.* pip install 'fairdp\[bench\]'") as error:
+        compare(mlp=TABLE, cnn=IMAGES, fits=FITS, n_threads=before + 1)
     assert "\n" not in str(error.value)
     assert torch.get_num_threads() == before
 
@@ -214,4 +254,4 @@ def test_without_opacus_the_error_names_the_remedy_and_leaves_no_trace(monkeypat
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5])
 def test_a_strange_number_of_threads_is_refused(n_threads):
     with pytest.raises(ValueError, match="n_threads"):
-        compare(mlp=TABLE, cnn=IMAGES, n_threads=n_threads)
+        compare(mlp=TABLE, cnn=IMAGES, fits=FITS, n_threads=n_threads)

@@ -102,6 +102,16 @@ def test_a_stated_positive_rate_pulls_on_everybody_alike(parity):
     assert float(memory["rate_pull"]) == pytest.approx(20 * 0.1)
 
 
+def test_the_pull_on_everybody_has_an_end():
+    """At a score of zero a positive pull c adds c/2 to the gradient."""
+    control = control_of(positive_rate=0.2)
+    memory = control.start()
+    for _ in range(5):
+        control.learn(counts((1.0, 1.0)), memory)
+    assert float(memory["rate_pull"]) == 3.5
+    assert gradient(control, memory, torch.zeros(2), torch.zeros(2), [0, 1]).tolist() == [0.5 + 3.5 / 2] * 2
+
+
 def gradient(control, memory, scores, labels, groups) -> torch.Tensor:
     return control.score_gradient(Seen(scores, labels, torch.tensor(groups)), memory)
 

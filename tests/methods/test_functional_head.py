@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
@@ -68,6 +69,23 @@ def test_no_noise_makes_the_weights_larger_than_the_ridge_permits():
         assert np.linalg.norm(minimiser(noisy, scales=scales)) <= largest * (1 + 1e-9)
 
 
+def test_negative_eigenvalues_are_set_to_zero_before_the_ridge_by_hand():
+    """a₁ = (1, 1), A₂ = diag(−3, 2), ridge 1: w = −½ (1 / (0 + 1), 1 / (2 + 1))."""
+    noisy = np.array([1.0, 1.0, -3.0, 0.0, 2.0])
+    w = minimiser(noisy, scales=PartScales(0.4, 1 / (5 * np.sqrt(2))))
+    assert w == pytest.approx([-1 / 2, -1 / 6])
+
+
+def test_a_record_moves_its_groups_release_by_one_unit():
+    """Whatever the size of its group, and of everybody: nothing is sampled."""
+    config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=3.0, learning_rates=(0.1,))
+    for name in ("fairfm", "fairfm_smooth"):
+        recipe = METHODS[name].recipe(config, (20.0, 60.0))
+        assert recipe.sample_rates == (1.0, 1.0)
+        assert recipe.sensitivities.tolist() == [1.0, 1.0]
+        assert recipe.noise_allocation == "laplace"
+
+
 def test_the_head_scores_inputs_as_the_minimiser_scores_features():
     X, _ = records(30, 4)
     w = np.random.default_rng(1).normal(size=5)
@@ -120,3 +138,15 @@ def test_a_run_takes_the_epsilon_that_is_accounted():
             solve(model, data, own, Generators.of(0))
         expected = noise_scales(2, epsilon=epsilon, n_active=2)
         assert [(scale[0], scale[-1]) for scale in seen] == [pytest.approx(tuple(expected))] * 2
+
+
+def test_the_deployed_head_is_the_closed_form():
+    data = grouped(np.repeat([0, 1], [90, 30]))
+    config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=1.0, learning_rates=(0.1,))
+    budget = PrivacyBudget(epsilon=np.inf, delta=1e-5)
+    plan = make_plan(METHODS["fairfm"].recipe(config, (90.0, 30.0)), budget, n_steps=1)
+    model = ScoreModel(logistic(n_active=3), (4,))
+    solve(model, data, plan, Generators.of(0))
+    weights, bias = fair_functional_head(data, epsilon=np.inf, rand_below=source(), n_active=3)
+    scores = bounded_inputs(data.X, n_active=3) @ weights + bias
+    assert model.scores(torch.from_numpy(data.X)).numpy() == pytest.approx(scores, abs=1e-4)

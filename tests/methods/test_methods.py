@@ -47,6 +47,9 @@ def test_fairdp_weights_every_group_alike():
 def test_clean_neither_clips_nor_adds_noise():
     recipe = METHODS["clean"].recipe(CONFIG, SIZES)
     assert (recipe.clip_norm, recipe.noise_allocation) == (math.inf, "none")
+    # Otherwise it is DP-SGD, on the same batches.
+    assert recipe == replace(METHODS["dpsgd"].recipe(CONFIG, SIZES), clip_norm=math.inf, noise_allocation="none")
+    assert recipe.sample_rates == (0.05, 0.05)
 
 
 def test_one_draw_on_the_average_is_never_more_noise_than_one_per_group():

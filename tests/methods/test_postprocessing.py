@@ -68,6 +68,22 @@ def test_three_groups_by_hand(max_gap, expected):
     assert chances == pytest.approx(np.array(expected), abs=1e-9)
 
 
+# Group 1 as above, but ten times as large.
+UNEQUAL = np.array([[[40, 10], [10, 40]], [[580, 20], [200, 200]]])
+
+
+def test_errors_of_a_large_group_cost_more_by_hand():
+    """Per unit of rate, lowering the small group costs 60 errors, and raising the large one 487: lower .5 to .32."""
+    chances = fair_flips(UNEQUAL, parity="demographic_parity", max_gap=0.1)
+    assert chances == pytest.approx(np.array([[0, 0.64], IDENTITY]), abs=1e-9)
+
+
+def test_a_stated_rate_is_that_of_everybody_whatever_the_sizes_of_the_groups():
+    chances = fair_flips(UNEQUAL, parity="demographic_parity", max_gap=0.1, positive_rate=0.3)
+    counts = UNEQUAL.sum(1)
+    assert (counts * chances).sum() / counts.sum() == pytest.approx(0.3, abs=1e-6)
+
+
 @PARITIES
 def test_a_good_classifier_within_the_gap_is_left_alone(parity):
     gap = expected_gap(THREE_GROUPS, identity_of(THREE_GROUPS), parity)
@@ -94,6 +110,13 @@ def test_empty_and_negative_cells_count_as_one_record(parity):
     noisy = np.array([[[40, -3], [0, 25]], [[-12, 8], [30, 0]], [[0, 0], [0, -1]]])
     chances = fair_flips(noisy, parity=parity, max_gap=0.05)
     assert np.array_equal(chances, fair_flips(np.maximum(noisy, 1), parity=parity, max_gap=0.05))
+
+
+def test_an_empty_cell_holds_one_record_by_hand():
+    """Nine and three times one: the base decision is positive for two of twelve, and so it stays."""
+    noisy = [[[9, 0], [-4, 0]]]
+    chances = fair_flips(noisy, parity="demographic_parity", max_gap=0, positive_rate=2 / 12)
+    assert chances == pytest.approx(np.array([IDENTITY]), abs=1e-9)
 
 
 def check_promises(noisy, parity: str, max_gap: float) -> None:

@@ -50,6 +50,14 @@ def test_the_programme_sees_counts_with_the_noise_that_is_paid_for(monkeypatch):
     assert not np.array_equal(seen[0], exact)
 
 
+def test_the_targets_of_the_user_reach_the_programme(monkeypatch):
+    seen, solve = [], certifying.fair_flips
+    monkeypatch.setattr(certifying, "fair_flips", lambda counts, **given: seen.append(given) or solve(counts, **given))
+    targets = {"parity": "equal_opportunity", "max_gap": 0.07, "min_ratio": 0.6, "positive_rate": 0.4}
+    fitted(method="dp_postprocess", **targets)
+    assert seen == [targets]
+
+
 def test_a_decision_needs_the_group():
     model, (X, _, sex) = fitted(method="dp_postprocess"), people()
     assert model.predict(X, sensitive_features=sex).shape == (600,)

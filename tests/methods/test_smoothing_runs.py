@@ -64,6 +64,11 @@ class TestSmoothing:
         assert np.array_equal(type(model).load(tmp_path / "model").decision_function(X), model.decision_function(X))
         assert model.score_model_.smoothing.n_draws == 100
 
+    @pytest.mark.parametrize("method", SMOOTH)
+    def test_the_deployed_noise_is_the_users(self, method):
+        smoothing = fitted(method=method, parameter_noise=0.25, n_draws=7).score_model_.smoothing
+        assert (smoothing.deviation, smoothing.n_draws) == (0.25, 7)
+
     def test_smoothing_is_free_and_changes_decisions_little_by_little(self):
         plain, smooth = (fitted(method=name).score_model_.params for name in ("dpsgd", "dpsgd_smooth"))
         assert torch.equal(plain, smooth)

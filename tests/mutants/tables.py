@@ -9,6 +9,8 @@ from mutants.changing import Mutant
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 COMMAND = "make mutants"
+# The area of the methods' mathematics.
+FORMULAS = "formulas"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,8 @@ def tables(everything: list[Mutant], found: dict[str, Outcome]) -> tuple[str, st
     rows = [
         {**asdict(mutant), "verdict": found[mutant.name].verdict, "by": found[mutant.name].by} for mutant in everything
     ]
-    page = [f"# Privacy mutants\n\n{summary}. Made by `{COMMAND}`.\n"]
+    methods = by_method(everything, found)
+    page = [f"# Mutants\n\n{summary}. Made by `{COMMAND}`.\n", *_table_of_methods(methods)]
     for area in sorted({mutant.area for mutant in everything}):
         page += [
             f"## {area.replace('_', ' ')}\n",
@@ -50,8 +53,25 @@ def tables(everything: list[Mutant], found: dict[str, Outcome]) -> tuple[str, st
         ]
         page += [_row(mutant, found[mutant.name]) for mutant in everything if mutant.area == area]
         page.append("")
-    plain = {"command": COMMAND, "summary": dict(sorted(counts.items())), "total": len(everything), "mutants": rows}
+    plain = {"command": COMMAND, "summary": dict(sorted(counts.items())), "total": len(everything)}
+    plain |= {"by_method": methods, "mutants": rows}
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n", "\n".join(page)
+
+
+def by_method(everything: list[Mutant], found: dict[str, Outcome]) -> dict[str, dict[str, int]]:
+    """How many mistakes in the mathematics of each method came to which verdict; their names begin with the method."""
+    own: dict[str, Counter[str]] = {}
+    for mutant in everything:
+        if mutant.area == FORMULAS:
+            own.setdefault(mutant.name.split(":")[0], Counter())[found[mutant.name].verdict] += 1
+    return {method: dict(sorted(verdicts.items())) for method, verdicts in own.items()}
+
+
+def _table_of_methods(methods: dict[str, dict[str, int]]) -> list[str]:
+    verdicts = sorted({verdict for own in methods.values() for verdict in own})
+    lines = [f"| mistakes in the formulas of | {' | '.join(verdicts)} |", "| --- |" + " --- |" * len(verdicts)]
+    lines += [f"| `{method}` | {' | '.join(str(own.get(v, 0)) for v in verdicts)} |" for method, own in methods.items()]
+    return [*lines, ""] if methods else []
 
 
 def _row(mutant: Mutant, outcome: Outcome) -> str:

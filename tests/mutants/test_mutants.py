@@ -9,13 +9,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fairdp.methods import METHODS
 from mutants import run
 from mutants.changing import Mutant, NotChanged, put_in
-from mutants.tables import RESULTS
+from mutants.tables import FORMULAS, RESULTS, Outcome, by_method, tables
 
 SCRATCH = """
 from dataclasses import dataclass
@@ -200,6 +202,28 @@ def test_the_table_is_that_of_these_mutants_and_none_is_left():
     assert set(listed.values()) <= {"killed", "killed by the time limit", "argued"}
     assert table["total"] == len(listed) == sum(table["summary"].values())
     assert table["summary"] == dict(Counter(listed.values()))
+
+
+def test_mistakes_in_formulas_are_counted_by_method():
+    made = [mistake("a", "b") for _ in range(3)]
+    made = [
+        replace(m, area=FORMULAS, name=name) for m, name in zip(made, ("x: one", "x: two", "y: three"), strict=True)
+    ]
+    elsewhere = replace(made[0], area="noise", name="x: of another area")
+    found = {m.name: Outcome(verdict="killed") for m in [*made, elsewhere]} | {"x: two": Outcome(verdict="argued")}
+    assert by_method([*made, elsewhere], found) == {"x": {"argued": 1, "killed": 1}, "y": {"killed": 1}}
+    plain, page = tables([*made, elsewhere], found)
+    assert json.loads(plain)["by_method"] == by_method(made, found)
+    assert "| `x` | 1 | 1 |\n| `y` | 0 | 1 |\n" in page
+
+
+def test_every_method_has_enough_mistakes_in_its_formulas_and_all_are_noticed():
+    table = json.loads((RESULTS / "mutants.json").read_text(encoding="utf-8"))["by_method"]
+    assert table.keys() <= METHODS.keys()
+    few = {"clean"}  # It is DP-SGD without two things.
+    assert {method for method, own in table.items() if own.get("killed", 0) < 10} == few
+    # Those that are missing share their formulas with `fairfm`, or have a test file of their own.
+    assert METHODS.keys() - table.keys() <= {"fairfm_smooth", "fairdp_frontier"}
 
 
 def test_the_twenty_are_others_every_day_and_the_same_all_day():

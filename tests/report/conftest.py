@@ -34,6 +34,7 @@ MODELS = {
     "clean": lambda folder: saved("not private", folder),
     "dp_postprocess": lambda folder: saved("method dp_postprocess", folder),
     "pure": lambda folder: saved("method fairfm", folder),
+    "by moments": lambda folder: saved("moments accountant", folder),
     "missed": lambda folder: saved("required and missed", folder),
     "diluted": lambda folder: saved("diluted", folder),
     "forged": _forged,

@@ -77,6 +77,15 @@ def test_pure_guarantee_has_no_delta(page_of):
     assert "moments accountant (RDP)" not in text
 
 
+def test_the_accountant_that_was_chosen_is_named_with_what_the_other_gives(page_of, folder_of):
+    text = text_of(page_of("by moments"))
+    privacy = json.loads((folder_of("by moments") / "privacy.json").read_bytes())
+    assert f"the moments accountant (RDP), as was chosen: ε = {rounded_up(privacy['epsilon_rdp'])}" in text
+    assert f"gives {rounded_up(privacy['epsilon_pld'])}" in text
+    assert "The moments accountant, with privacy loss distributions for comparison" in text
+    assert "so small a δ" not in text
+
+
 def test_missed_requirement_and_unclaimed_gaps_are_named(page_of):
     text = text_of(page_of("missed"))
     assert "Requirement missed: 0.01 was required" in text

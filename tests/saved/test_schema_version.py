@@ -14,7 +14,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 9, "e3f667b34e6d5532"
+VERSION, DIGEST = 10, "6d25819039d8adc9"
 
 
 def _constants(module: ModuleType) -> list[str]:
@@ -26,7 +26,7 @@ def digest() -> str:
     """Defaults that runs are planned with, shares of the failure probability, and the words of a certificate."""
     parts = (
         *(defaults.DEFAULTS, defaults.METHOD_DEFAULTS, defaults.METHOD_MODELS, defaults.METHOD_IMAGES),
-        *(defaults.ROW_NORMS, parameters.DEFAULT_MAX_GAP, parameters.DEFAULT_PRICE),
+        *(defaults.ROW_NORMS, parameters.DEFAULT_MAX_GAP, parameters.DEFAULT_PRICE, parameters.DEFAULT_EPSILON),
         *(getattr(module, name) for module in (fairdp_frontier, curve, choice) for name in _constants(module)),
         *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS, calibration.SIZES_SHARE),
         *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON),

@@ -1,10 +1,18 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from fairdp.training.state import FlatOptimizer
-from fairdp.training.update import project_to_ball, split_into_members
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian
+from fairdp.accounting.plan import Plan
+from fairdp.config.training import TrainConfig
+from fairdp.methods import METHODS
+from fairdp.networks.extractors import logistic
+from fairdp.networks.models import ScoreModel
+from fairdp.randomness import Generators
+from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.update import descend, project_to_ball, split_into_members
 
 
 def _run_both(flat: FlatOptimizer, theirs: type[torch.optim.Optimizer], **options: float) -> None:
@@ -87,3 +95,86 @@ def test_the_mean_of_the_members_is_the_ordinary_step():
     members = split_into_members(params, noisy, width=3, n_members=3, learning_rate=0.1)
     step = params[2:] - 0.1 * noisy[2:].view(3, 4).sum(0)
     torch.testing.assert_close(members[2:].view(3, 4).mean(0), step)
+
+
+def rules_along_a_run(monkeypatch, *, noise_std: float = 0.0, **changes) -> list[tuple[str, float, float]]:
+    """Optimiser, momentum and step size of each of twenty updates, in two groups of multipliers 3 and 1."""
+    config = TrainConfig(
+        **{
+            "sample_rate": 0.2,
+            "n_steps": 20,
+            "clip_norm": 0.5,
+            "learning_rates": (0.4, 0.2),
+            "momentum": 0.5,
+            **changes,
+        }
+    )
+    recipe = METHODS["fairdp"].recipe(config, (30.0, 30.0))
+    mechanisms = tuple(SampledGaussian(sample_rate=0.2, noise_multiplier=m, n_steps=20) for m in (3.0, 1.0))
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-5)
+    plan = Plan(recipe=recipe, budget=budget, n_steps=20, noise_std=noise_std, mechanisms=mechanisms)
+    kind = "sgd" if config.optimizer == "sgd" else "adam"
+    state = TrainingState(ScoreModel(logistic(), (2,)), FlatOptimizer(kind, config.momentum), Generators.of(0).steps)
+    taken: list[tuple[str, float, float]] = []
+    monkeypatch.setattr(FlatOptimizer, "step", lambda own, _, __, rate: taken.append((own.kind, own.momentum, rate)))
+    for state.step in range(1, 21):
+        descend(state, torch.zeros(3), plan, config)
+    return taken
+
+
+def test_adam_hands_over_to_sgd_for_the_last_tenth(monkeypatch):
+    rules = rules_along_a_run(monkeypatch, optimizer="adam_then_sgd", sgd_learning_rate=0.01)
+    assert rules == [("adam", 0.5, 0.4)] * 10 + [("adam", 0.5, 0.2)] * 8 + [("sgd", 0.5, 0.01)] * 2
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_a_single_rule_keeps_its_rates_to_the_end(kind, monkeypatch):
+    rules = rules_along_a_run(monkeypatch, optimizer=kind, sgd_learning_rate=0.01)
+    assert rules == [(kind, 0.5, 0.4)] * 10 + [(kind, 0.5, 0.2)] * 10
+
+
+def test_the_hand_over_happens_once(monkeypatch):
+    """The optimiser that takes over keeps its velocity: it is not made anew at every step."""
+    made, build = [], FlatOptimizer.__init__
+    monkeypatch.setattr(FlatOptimizer, "__init__", lambda own, *given: made.append(given) or build(own, *given))
+    rules_along_a_run(monkeypatch, optimizer="adam_then_sgd")
+    assert made == [("adam", 0.5), ("sgd", 0.5)]
+
+
+def test_the_decaying_rate_follows_the_step_the_groups_and_the_smallest_multiplier(monkeypatch):
+    """η₁ K / √(t (1 + K σ² C²)) with K = 2, σ = 1, C = ½."""
+    rules = rules_along_a_run(monkeypatch, optimizer="sgd", schedule="inverse_sqrt")
+    assert [rate for _, _, rate in rules] == pytest.approx([0.8 / math.sqrt(t * 1.5) for t in range(1, 21)])
+
+
+def test_noise_shortens_only_the_steps_that_it_would_carry_too_far(monkeypatch):
+    """Noise of deviation two may move a parameter by .6: rates of at most .3."""
+    rules = rules_along_a_run(monkeypatch, optimizer="sgd", noise_std=2.0, largest_noise_step=0.6)
+    assert [rate for _, _, rate in rules] == pytest.approx([0.3] * 10 + [0.2] * 10)
+    late = rules_along_a_run(
+        monkeypatch, optimizer="adam_then_sgd", sgd_learning_rate=9.0, noise_std=2.0, largest_noise_step=0.6
+    )
+    assert late[-1] == ("sgd", 0.5, pytest.approx(0.3))
+
+
+@pytest.mark.parametrize("largest_noise_step", [0.6, np.inf])
+def test_without_noise_no_step_is_shortened(largest_noise_step, monkeypatch):
+    rules = rules_along_a_run(monkeypatch, optimizer="sgd", largest_noise_step=largest_noise_step)
+    assert rules[0][2] == 0.4
+
+
+def test_an_update_goes_against_the_gradient_in_place():
+    config = TrainConfig(sample_rate=0.2, n_steps=20, clip_norm=0.5, learning_rates=(0.4,), optimizer="sgd")
+    recipe = METHODS["dpsgd"].recipe(config, (30.0, 30.0))
+    mechanism = SampledGaussian(sample_rate=0.2, noise_multiplier=1.0, n_steps=20)
+    plan = Plan(
+        recipe=recipe,
+        budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
+        n_steps=20,
+        noise_std=0.0,
+        mechanisms=(mechanism,) * 2,
+    )
+    state = TrainingState(ScoreModel(logistic(), (2,)), FlatOptimizer("sgd"), Generators.of(0).steps, step=1)
+    before = state.model.params.clone()
+    descend(state, torch.tensor([1.0, -2.0, 0.5]), plan, config)
+    torch.testing.assert_close(state.model.params, before - torch.tensor([0.4, -0.8, 0.2]))

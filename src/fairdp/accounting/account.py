@@ -1,5 +1,6 @@
 """What a plan spends: epsilon of every group, by PLD and by moments."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,13 +12,13 @@ from fairdp.accounting.mechanisms import (
     Mechanism,
     PrivacyBudget,
     SampledGaussian,
-    accountant_for,
-    epsilon_spent,
+    bound_by,
 )
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.selection import Selection, TrialSpend
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import BY_LABEL, DECLARED, EXACT, NOISY, PUBLIC
+from fairdp.config.parameters import ACCOUNTANTS
 
 # Share of epsilon that counting the groups of fresh records costs, which a certificate has to itself: enough for counts
 # that are right to a few dozen records.
@@ -66,26 +67,30 @@ def privacy_spent(
     Where the groups that are sampled are finer than those that are certified, ``certified_names`` names the latter. A
     plan that is one trial of a selection spends what the selection does.
     """
-    delta = plan.budget.delta
-    epsilons = [epsilon_spent(mechanism, delta) for mechanism in plan.mechanisms]
+    delta, accountant = plan.budget.delta, plan.budget.stated_by
+    bounds = {name: [bound_by(name, mechanism, delta) for mechanism in plan.mechanisms] for name in ACCOUNTANTS}
+    epsilons = bounds[accountant]
     counts = SizesNoise(
         epsilon=max(mechanism.counts_epsilon for mechanism in plan.mechanisms) - histogram_epsilon,
         std=counts_std_of(plan.mechanisms, selection),
     )
     n_certified = len(certified_names or group_names)
-    certified = certify_epsilons(plan, epsilons, n_certified) if certify_fraction else []
+    # What is stated by either accountant must hold for the records that are held out, too.
+    least = [min(pair) for pair in zip(*bounds.values(), strict=True)]
+    certified = certify_epsilons(plan, least, n_certified) if certify_fraction else []
     if len(group_names) > n_certified and group_sizes == PUBLIC and BY_LABEL not in public_assumptions:
         public_assumptions = (*public_assumptions, BY_LABEL)
-    epsilon_rdp = max(epsilon_spent(mechanism, delta, accountant="rdp") for mechanism in plan.mechanisms)
     if selection is not None:
+        accountant = "rdp"
         epsilons = [selection.epsilon(name, delta) for name in group_names]
-        epsilon_rdp = max(epsilons)
+        bounds = {"rdp": epsilons, "pld": [math.inf]}
     return PrivacySpent(
         epsilon=max(epsilons),
         delta=delta,
         epsilon_by_group=dict(zip(group_names, epsilons, strict=True)),
-        accountant=accountant_for(delta) if selection is None else "rdp",
-        epsilon_rdp=epsilon_rdp,
+        accountant=accountant,
+        epsilon_rdp=max(bounds["rdp"]),
+        epsilon_pld=max(bounds["pld"]),
         noise_multiplier=float(plan.noise_multipliers.min()),
         noise_allocation=plan.recipe.noise_allocation,
         noise_std=plan.noise_std,

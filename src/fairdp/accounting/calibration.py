@@ -1,24 +1,28 @@
 """The noise that a budget needs: for training, and for counting the groups."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.mechanisms import (
-    ACCOUNTANTS,
     RDP_ORDERS,
     SMALLEST_DELTA_FOR_PLD,
     SMALLEST_FOR_PLD,
+    Mechanism,
     PrivacyBudget,
     SampledGaussian,
-    accountant_for,
     epsilon_spent,
 )
+from fairdp.config.parameters import ACCOUNTANTS
 
 # A target is met by a multiplier of this many digits, rounded up, that leaves at most this part unspent.
 _DIGITS = 6
 _TOLERANCE = 1e-3
+
+# More steps nobody waits for.
+_MOST_STEPS = 1_000_000
 
 # Part of the privacy, in inverse variances, that noisy sizes of the groups get: a hundredth makes the other noise half
 # a percent larger, and at epsilon 1 a size is then right to some 37 records.
@@ -38,7 +42,7 @@ def noise_multiplier_for(
 
     Noisy sizes of deviation ``counts_std`` and surveys are paid from the same budget.
     """
-    accountant = accountant_for(budget.delta) if accountant is None else accountant
+    accountant = budget.stated_by if accountant is None else accountant
     _checks.one_of(ACCOUNTANTS, accountant=accountant)
     _checks.sample_rate(sample_rate=sample_rate)
     _checks.positive_integer(n_steps=n_steps)
@@ -61,7 +65,9 @@ def noise_multiplier_for(
             "epsilon",
             budget.epsilon,
             f"is too small for the moments accountant at `delta`={budget.delta:g}",
-            f"use more, or a `delta` of at least {SMALLEST_DELTA_FOR_PLD:g}",
+            "use more, or `accountant`='pld'"
+            if budget.delta >= SMALLEST_DELTA_FOR_PLD
+            else f"use more, or a `delta` of at least {SMALLEST_DELTA_FOR_PLD:g}",
         )
     # Where to start the search: the Gaussian limit, close but no upper bound (Bu et al., 2020, Theorem 5).
     mu_squared = gaussian_mu(budget) ** 2 - sum(value**-2 for value in fixed)
@@ -124,6 +130,76 @@ def _solve(spent_with: Callable[[float], float], epsilon: float, start: float) -
         next_one = _round_up(max(multiplier * min(max(factor, 0.5), 2.0), SMALLEST_FOR_PLD))
         multiplier = next_one if too_small < next_one < enough else _round_up(math.sqrt(too_small * enough))
     raise ArithmeticError(f"no noise multiplier found that spends epsilon={epsilon} (last tried: {multiplier}).")
+
+
+def steps_within(budget: PrivacyBudget, mechanisms: Iterable[Mechanism]) -> int:
+    r"""The largest number of steps with which none of these mechanisms spends more than the budget, T.
+
+    :math:`\varepsilon(T) \le \varepsilon < \varepsilon(T + 1)`, with whatever else they release.
+    """
+    different = sorted({m for m in mechanisms if isinstance(m, SampledGaussian)}, key=repr)
+
+    def spent_with(n_steps: int) -> float:
+        return max(
+            epsilon_spent(replace(mechanism, n_steps=n_steps), budget.delta, accountant=budget.stated_by)
+            for mechanism in different
+        )
+
+    multiplier = min(mechanism.noise_multiplier for mechanism in different)
+    rate = max(mechanism.sample_rate for mechanism in different)
+    # The Gaussian limit again; beyond the exponent the search would begin at one step anyway.
+    per_step = rate**2 * math.expm1(min(multiplier**-2, 500.0))
+    n_steps = _most_steps(spent_with, budget.epsilon, gaussian_mu(budget) ** 2 / per_step)
+    if not n_steps:
+        raise ParameterError(
+            "noise_multiplier",
+            multiplier,
+            f"leaves room for no step within `epsilon`={budget.epsilon:g}",
+            "use more noise or more `epsilon`",
+        )
+    if n_steps == _MOST_STEPS:
+        raise ParameterError(
+            "noise_multiplier",
+            multiplier,
+            f"leaves room for more than {_MOST_STEPS:,} steps within `epsilon`={budget.epsilon:g}",
+            "give `n_steps` in place of `epsilon`, or use less noise",
+        )
+    return n_steps
+
+
+def _most_steps(spent_with: Callable[[int], float], epsilon: float, start: float) -> int:
+    """Largest number of steps that spends at most ε; secant steps in the logarithms, and now and then a halving."""
+    enough, too_many = 0, _MOST_STEPS + 1
+    n_steps, power = round(min(max(start, 1), _MOST_STEPS)), 0.5
+    previous: tuple[int, float] | None = None
+    for attempt in range(1, 200):
+        spent = max(spent_with(n_steps), 1e-12)
+        enough, too_many = (n_steps, too_many) if spent <= epsilon else (enough, n_steps)
+        if too_many - enough == 1:
+            return enough
+        if previous is not None and previous[0] != n_steps and previous[1] != spent:
+            power = math.log(spent / previous[1]) / math.log(n_steps / previous[0])
+        previous = (n_steps, spent)
+        guess = n_steps * min(max((epsilon / spent) ** (1 / max(power, 0.1)), 1e-3), 1e3)
+        if attempt % 4 == 0:
+            guess = math.sqrt(max(enough, 1) * too_many)
+        n_steps = min(max(math.floor(guess), enough + 1), too_many - 1)
+    raise ArithmeticError(f"no number of steps found that spends epsilon={epsilon} (last tried: {n_steps}).")
+
+
+def epsilon_for(spent_within: Callable[[float], float], start: float) -> float:
+    """The ε whose shares, beside steps with given noise, spend at most ε and at least 99.9 % of it.
+
+    What is released beside the steps has a share of ε, so that what is spent grows with ε, but less: to take for ε what
+    was spent comes to rest, here a little above.
+    """
+    epsilon = start
+    for _ in range(200):
+        spent = spent_within(epsilon)
+        if 0 <= epsilon - spent <= _TOLERANCE * epsilon:
+            return epsilon
+        epsilon = (1 + _TOLERANCE / 4) * spent
+    raise ArithmeticError(f"no epsilon found that its own shares spend (last tried: {epsilon}).")
 
 
 def _round_up(multiplier: float) -> float:

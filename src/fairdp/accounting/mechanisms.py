@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
+from fairdp.config.parameters import ACCOUNTANTS
 
-ACCOUNTANTS = ("pld", "rdp")
 RELATION = "add_or_remove_one"
 
 # Below this δ the privacy loss distribution is no bound any more: Fourier transforms and cut tails err by some 1e-15
@@ -18,7 +18,7 @@ RELATION = "add_or_remove_one"
 SMALLEST_DELTA_FOR_PLD = 1e-9
 
 # Beyond these PLD takes minutes and the promise is empty.
-_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-3, 100
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100
 _SMALLEST_DELTA = 1e-12
 SMALLEST_FOR_PLD = 0.1
 
@@ -33,30 +33,40 @@ RDP_ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyBudget:
-    """The (ε, δ) that a run may spend; an infinite ε is the labelled debugging mode without noise."""
+    """The (ε, δ) that a run may spend; an infinite ε is the labelled debugging mode without noise.
+
+    ``accountant`` is the one that was chosen to compute ε; `accountant_for` says which one does.
+    """
 
     epsilon: float
     delta: float
+    accountant: str = "pld"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, Real) and self.epsilon > 0):
             raise ParameterError(
                 "epsilon", self.epsilon, "must be positive", "Typical values: 0.5 to 8; inf trains without noise."
             )
-        if self.epsilon < _SMALLEST_EPSILON:
+        if self.epsilon < SMALLEST_EPSILON:
             raise ParameterError(
-                "epsilon", self.epsilon, f"must be at least {_SMALLEST_EPSILON}", "With less, only noise would be left."
+                "epsilon", self.epsilon, f"must be at least {SMALLEST_EPSILON}", "With less, only noise would be left."
             )
-        if _LARGEST_EPSILON < self.epsilon < math.inf:
+        if LARGEST_EPSILON < self.epsilon < math.inf:
             raise ParameterError(
                 "epsilon",
                 self.epsilon,
-                f"must be at most {_LARGEST_EPSILON}",
+                f"must be at most {LARGEST_EPSILON}",
                 "More would promise nothing; use inf to train without noise.",
             )
         _checks.in_unit_interval(delta=self.delta)
         if self.delta < _SMALLEST_DELTA:
             raise ParameterError("delta", self.delta, f"must be at least {_SMALLEST_DELTA}, the accountant's precision")
+        _checks.one_of(ACCOUNTANTS, accountant=self.accountant)
+
+    @property
+    def stated_by(self) -> str:
+        """The accountant whose ε is kept within the budget, and stated."""
+        return accountant_for(self.delta, self.accountant)
 
     def check_for(self, n_samples: float) -> None:
         """Refuse a δ that would allow a record to be published: it must be below 1/n."""
@@ -154,9 +164,9 @@ def joint_multiplier(*multipliers: float) -> float:
     return math.fsum(multiplier**-2 for multiplier in multipliers) ** -0.5
 
 
-def accountant_for(delta: float) -> str:
-    """The accountant whose ε is stated at δ: PLD, the tighter one, wherever its numerical errors are small beside δ."""
-    return "pld" if delta >= SMALLEST_DELTA_FOR_PLD else "rdp"
+def accountant_for(delta: float, chosen: str = "pld") -> str:
+    """The accountant whose ε is stated at δ: the chosen one, but PLD only where its errors are small beside δ."""
+    return chosen if delta >= SMALLEST_DELTA_FOR_PLD else "rdp"
 
 
 def epsilon_spent(mechanism: Mechanism, delta: float, *, accountant: str | None = None) -> float:
@@ -186,6 +196,14 @@ def epsilon_spent(mechanism: Mechanism, delta: float, *, accountant: str | None 
             "use `accountant`='rdp' or more noise",
         )
     return _composed_epsilon(replace(mechanism, counts_epsilon=0.0), delta, accountant) + mechanism.counts_epsilon
+
+
+def bound_by(accountant: str, mechanism: Mechanism, delta: float) -> float:
+    """ε of a mechanism by an accountant; infinite where it gives no bound, as PLD for a tiny δ or hardly any noise."""
+    no_bound = delta < SMALLEST_DELTA_FOR_PLD or mechanism.noise_multiplier < SMALLEST_FOR_PLD
+    if accountant == "pld" and isinstance(mechanism, SampledGaussian) and no_bound:
+        return math.inf
+    return epsilon_spent(mechanism, delta, accountant=accountant)
 
 
 def grid_width(noise_multiplier: float) -> float:

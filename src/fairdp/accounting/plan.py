@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -79,8 +79,9 @@ def make_plan(
     counts_epsilon: float = 0.0,
     counts_std: float = 0.0,
     noisy_sizes: bool = False,
+    noise_multiplier: float | None = None,
 ) -> Plan:
-    r"""Find the least noise with which every group stays within the budget.
+    r"""Find the least noise with which every group stays within the budget, or take the noise that is given.
 
     ``average``: :math:`s = \max_k z_k \Delta_k` with :math:`z_k` the multiplier that the rate of group k needs; each
     group is then accounted with its own :math:`s / \Delta_k`, which is larger than needed for all but one group.
@@ -92,17 +93,20 @@ def make_plan(
     Noisy sizes are a release too, and :math:`s / \Delta_k` follows from them: accounted with it, a group would seem to
     spend least in just the outcomes in which its count tells most. Then each is accounted with :math:`z_k`, which was
     fixed before anybody was counted.
+
+    A given ``noise_multiplier`` takes the place of every :math:`z_k`: it is that of the most exposed group.
     """
     _checks.positive_integer(n_steps=n_steps)
     paid = _Paid(counts_epsilon, counts_std, _survey_stds(recipe, budget))
     if recipe.noise_allocation == "none" or math.isinf(budget.epsilon):
         return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), paid)
-    training = PrivacyBudget(epsilon=budget.epsilon - counts_epsilon, delta=budget.delta)
+    training = replace(budget, epsilon=budget.epsilon - counts_epsilon)
     if recipe.noise_allocation == "laplace":
         return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon)
     needed = np.array(
         [
-            noise_multiplier_for(
+            noise_multiplier
+            or noise_multiplier_for(
                 training,
                 sample_rate=rate,
                 n_steps=n_steps,

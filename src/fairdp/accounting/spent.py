@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
-from fairdp.accounting.mechanisms import Mechanism
+from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.words import DECLARED, NOISY, assumption_in_words, statistics_in_words, survey_in_words
 
@@ -21,8 +21,9 @@ NOT_COVERED = (
 class PrivacySpent:
     """The privacy record of a model, made by `fairdp.accounting.account.privacy_spent`.
 
-    ``epsilon`` and ``epsilon_by_group`` come from the ``accountant``, PLD unless δ is too small for it, ``epsilon_rdp``
-    from the moments accountant beside it; all are infinite for a run without noise. ``mechanisms`` holds what was
+    ``epsilon`` and ``epsilon_by_group`` come from the ``accountant``: the chosen one, but RDP where δ is too small for
+    PLD. ``epsilon_rdp`` and ``epsilon_pld`` say what each of both gives; a bound that there is not is infinite, and all
+    are for a run without noise. ``mechanisms`` holds what was
     accounted for a training record of each group and ``certify_epsilons`` what a certification record spent on its
     noisy counts, enough to recompute both. A record is one or the other, so its group spends the larger of the two.
     ``statistics`` and ``public_assumptions`` hold codes, which `fairdp.accounting.words` puts into words; an assumption
@@ -38,6 +39,7 @@ class PrivacySpent:
     epsilon_by_group: dict[str, float]
     accountant: str
     epsilon_rdp: float
+    epsilon_pld: float
     noise_multiplier: float
     noise_allocation: str
     noise_std: float
@@ -141,9 +143,15 @@ def _statistics_lines(spent: PrivacySpent) -> list[str]:
 
 
 def _accountant_line(spent: PrivacySpent) -> str:
-    if spent.accountant == "rdp":
+    if spent.accountant == "rdp" and spent.delta < SMALLEST_DELTA_FOR_PLD:
         return (
             "Accountant: the moments accountant (RDP); PLD, usually tighter, is not exact enough for so small a delta."
+        )
+    if spent.accountant == "rdp":
+        gives = rounded_up(spent.epsilon_pld) if math.isfinite(spent.epsilon_pld) else "no bound for so little noise"
+        return (
+            f"Accountant: the moments accountant (RDP), as was chosen; PLD (privacy loss distribution), usually a "
+            f"tighter bound on the same mechanism, gives {gives}."
         )
     return (
         f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "

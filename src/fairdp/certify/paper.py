@@ -50,7 +50,8 @@ def _erf(reach: float, deviation: float) -> float:
 def monte_carlo_error_printed(cell_sizes: Sequence[int], *, n_members: int) -> float:
     r"""The printed error of N heads, :math:`\sum 1 / (2 n \sqrt N)` over the cells of a metric.
 
-    All people share the same heads, so averaging over people does not reduce it: see `monte_carlo_error`.
+    For independent people the printed variances add up to :math:`1 / (2\sqrt{nN})`. But all people share the same
+    heads, so averaging over people does not reduce it: see `monte_carlo_error`.
     """
     return sum(1 / (2 * size * math.sqrt(n_members)) for size in cell_sizes)
 

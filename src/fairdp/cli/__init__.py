@@ -67,6 +67,8 @@ def main(arguments: list[str] | None = None) -> None:
         from click.shell_completion import shell_complete
 
         sys.exit(shell_complete(fairdp, {}, "fairdp", "_FAIRDP_COMPLETE", how))
+    # Before torch is loaded: threads that wait for one without a core sleep instead of spinning.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))

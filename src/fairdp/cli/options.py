@@ -12,7 +12,8 @@ from fairdp._checks import InputError
 from fairdp._format import bound_above
 from fairdp.cli.flags import help_in_flags, in_flags
 from fairdp.cli.sections import OUTPUT, Option
-from fairdp.config.parameters import DATA, DECLARED, Declaration
+from fairdp.config.declaration import Declaration
+from fairdp.config.parameters import DATA, DECLARED
 from fairdp.config.reference import default_text
 
 if TYPE_CHECKING:

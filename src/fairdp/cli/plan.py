@@ -18,7 +18,17 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     help="Number of records in each group: with names as `fairdp fit` would be told, without for a guess of sizes that "
     "it would count with noise.",
 )
-@parameter_options("method", "epsilon", "delta", "parity", "certify_fraction", "confidence", "certify_metrics")
+@parameter_options(
+    "method",
+    "epsilon",
+    "delta",
+    "noise_multiplier",
+    "accountant",
+    "parity",
+    "certify_fraction",
+    "confidence",
+    "certify_metrics",
+)
 @in_section(
     CERTIFICATE,
     "--positive-rate",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.certify import CertificateReport
-    from fairdp.commands.fit import FitReport
+    from fairdp.commands.fit_report import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.retarget import RetargetReport
     from fairdp.commands.saved_models import EvaluationReport
@@ -169,10 +169,17 @@ def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
     return [
         (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
         ("epsilon by group", by_group),
-        *([] if privacy.selection else [("epsilon (moments accountant)", _epsilon(privacy.epsilon_rdp))]),
+        *([] if privacy.selection else [_other_accountant(privacy)]),
         ("noise multiplier", f"{privacy.noise_multiplier:.4g}, {privacy.noise_allocation}{joint}"),
         ("sampling", f"rate {privacy.sample_rate:.4g}, {privacy.n_steps} steps, clip norm {privacy.clip_norm:g}"),
     ]
+
+
+def _other_accountant(privacy: "PrivacySpent") -> tuple[str, str]:
+    """What the accountant says that is not the stated one."""
+    if privacy.accountant == "pld":
+        return "epsilon (moments accountant)", _epsilon(privacy.epsilon_rdp)
+    return "epsilon (PLD)", _epsilon(privacy.epsilon_pld) if math.isfinite(privacy.epsilon_pld) else "no bound"
 
 
 def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str]]:

@@ -10,25 +10,23 @@ from typing import Any
 import numpy as np
 
 from fairdp._checks import InputError, ParameterError
-from fairdp._files import check_replaceable, to_plain
-from fairdp.accounting.spent import PrivacySpent
+from fairdp._files import check_replaceable
 from fairdp.accounting.words import PUBLIC
-from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
-from fairdp.certify.record import certificate_record
-from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.measuring import measure, warnings_of
-from fairdp.commands.progress import progress_bar
+from fairdp.commands.fit_report import FitReport, Tuned
+from fairdp.commands.measuring import hidden_beforehand, measure, warnings_of
+from fairdp.commands.progress import progress_bar, say
 from fairdp.commands.records import Records, Source, load_records, training_sizes
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
 from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
-from fairdp.frontier.verdict import Verdict
 from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import declared_sizes
+from fairdp.run.plan import PlannedRun
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import MARKER
 from fairdp.saved.used_records import (
@@ -40,14 +38,6 @@ from fairdp.saved.used_records import (
     write_used_records,
 )
 from fairdp.tuning import tune
-
-# A note of `fairsmooth`, and what it is.
-_BOUND = "overall_against_group_classifier"
-_BOUND_IN_WORDS = (
-    "for any input, the largest possible difference between the expectations of the averaged model and of each group's "
-    "model over all noise on the parameters; not a bound on a gap between groups, nor on the deployed decision, which "
-    "is made from a fixed number of draws"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,76 +62,19 @@ class Search:
     expected_trials: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tuned:
-    """What may be shown about a search: which settings won, not how many were tried or how the others did."""
-
-    chosen: dict[str, object]
-    expected_trials: float | None
-    epsilon_of_one_trial: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitReport:
-    """What a run produced, spent, measured and promised.
-
-    ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
-    counts, and the other sizes are None. ``verdict`` follows from counts that are paid for, and ``frontier`` is what
-    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means.
-    """
-
-    method: str
-    dataset: str
-    n_train: int | None
-    n_certify: int
-    n_test: int | None
-    metrics: Mapping[str, Any]
-    privacy: PrivacySpent
-    certificate: Certificate | NotCertified
-    notes: Mapping[str, object]
-    warnings: tuple[str, ...]
-    seconds: Mapping[str, float]
-    out: str | None
-    statement: str
-    verdict: Verdict
-    frontier: tuple[FrontierPoint, ...] | None
-    chosen: FrontierPoint | None
-    positive: str
-    tuned: Tuned | None = None
-
-    @property
-    def certificate_statement(self) -> str:
-        """The certificate in words."""
-        return certificate_statement(self.certificate)
-
-    def to_json(self) -> dict[str, object]:
-        """Plain values under the names users see."""
-        plain = {**to_plain(self), "certificate": certificate_record(self.certificate)}
-        del plain["chosen"]
-        quality, target = self.verdict.quality, self.verdict.target
-        plain |= {
-            "quality": None if quality is None else quality.to_dict(),
-            "target": None if target is None else target.to_dict(),
-            "verdict": self.verdict.verdict,
-        }
-        if _BOUND in self.notes:
-            plain["notes"] |= {"what_it_is": _BOUND_IN_WORDS}
-        return plain if self.tuned is not None else {name: plain[name] for name in plain if name != "tuned"}
-
-
 def run_fit(task: FitTask) -> FitReport:
     """Train, certify, measure and save; whatever can be refused is refused before training."""
     start = time.perf_counter()
     estimator = FairDPClassifier(**task.parameters)
-    settings = RunSettings.of(**estimator.get_params(deep=False))
+    chosen = RunSettings.of(**estimator.get_params(deep=False))
     if task.out is not None:
         check_replaceable(task.out, marker=MARKER)
         check_used_records(used_records_path(task.out))
     _check_serves(estimator.method, task.source)
-    split_key = _split_key(task, settings)
+    split_key = _split_key(task, chosen)
     records = load_records(task.source, split_key=split_key)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
-    reason = settings.reason_for_no_certificate(records.train.n_groups)
+    reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
         raise InputError(
             "`private_metrics` come from the certificate's counts, but there is no certificate, because "
@@ -193,7 +126,7 @@ def _tuned(estimator: FairDPClassifier, search: Search) -> Tuned:
     return Tuned(
         chosen={name: getattr(estimator, name) for name in search.grid},
         expected_trials=None if selection is None else selection.expected_trials,
-        epsilon_of_one_trial=estimator.epsilon,
+        epsilon_of_one_trial=float(estimator.get_params()["epsilon"]),
     )
 
 
@@ -226,6 +159,12 @@ def _group_sizes(estimator: FairDPClassifier, records: Records, source: Source) 
     return given
 
 
+def _planned_for(estimator: FairDPClassifier, data: GroupedData) -> RunSettings:
+    """The settings with their budget, which may follow from the kind of model that these records get."""
+    settings = RunSettings.of(**estimator.get_params(deep=False))
+    return settings.with_budget(settings.kind(data.X.shape[1:]), data.n_groups)
+
+
 def _split_key(task: FitTask, settings: RunSettings) -> bytes:
     """The key of the coins that choose a table's test records; named data sets bring theirs."""
     if task.source.table is None:
@@ -253,8 +192,20 @@ def _train(
             keep_split_key(task.checkpoint, used.split_key)
         observe(number, n_steps)
 
+    def forewarn(planned: PlannedRun) -> None:
+        hidden = hidden_beforehand(planned)
+        # Once for each trial it would tell how many there are.
+        if hidden is not None and task.search is None:
+            say(f"before training: {hidden}")
+
     with progress_bar("training" if task.search is None else "trials") as observe:
-        progress = Progress(observe=step, observe_parts=note, checkpoint=task.checkpoint, resume=task.resume)
+        progress = Progress(
+            observe=step,
+            observe_parts=note,
+            observe_plan=forewarn,
+            checkpoint=task.checkpoint,
+            resume=task.resume,
+        )
         schema = None if records.schema is None else records.schema.to_dict()
         assumed = records.public_assumptions
         if task.search is None:

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from fairdp.accounting.words import FRONTIER
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.outlook import SurveyNoise, outlook_of, outlook_warning
 from fairdp.metrics.rates import collapse_warning
 from fairdp.metrics.scored_records import evaluate_decisions
+from fairdp.run.plan import PlannedRun
 
 
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
@@ -42,8 +44,18 @@ def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any]) -> list
     return found
 
 
+def hidden_beforehand(planned: PlannedRun) -> str | None:
+    """Groups whose rates a frontier will not see, from the plan alone, while nothing has been trained."""
+    plan, names = planned.plan, tuple(planned.privacy.mechanisms)
+    if not plan.recipe.joint or len(names) < 2 or not plan.survey_stds[FRONTIER]:
+        return None
+    sizes = dict(zip(names, plan.recipe.group_sizes, strict=True))
+    parity, epsilon = planned.config.parity, plan.budget.epsilon
+    return outlook_warning(outlook_of(sizes, SurveyNoise.of(plan), parity=parity, epsilon=epsilon))
+
+
 def _hidden_groups(estimator: FairDPClassifier) -> str | None:
-    """Groups whose rates a frontier could not see: known from the plan already, so `fairdp plan` says it beforehand."""
+    """Groups whose rates a frontier could not see, now that the share of positive labels is known too."""
     frontier, privacy = estimator.frontier_, estimator.privacy_
     if frontier is None or len(estimator.group_names_) < 2 or not frontier.sketch_std:
         return None

@@ -8,7 +8,6 @@ from typing import Any
 from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
-from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.gaussian import utility_ceiling
@@ -16,9 +15,12 @@ from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem
 from fairdp.certify.widths import expected_widths, fraction_for_width
 from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
 from fairdp.config.defaults import METHOD_MODELS
+from fairdp.config.parameters import Parameters
 from fairdp.config.preregistration import Preregistration
 from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
 from fairdp.methods import METHODS
+from fairdp.run.budget import budget_of
+from fairdp.run.goal import PrivacyGoal
 from fairdp.run.plan import PlannedRun, plan_run
 
 
@@ -111,8 +113,10 @@ def plan_report(
     *,
     group_sizes: Mapping[str, int] | tuple[int, ...],
     method: str,
-    epsilon: float,
+    epsilon: float | None,
     delta: float,
+    noise_multiplier: float | None = None,
+    accountant: str = Parameters.accountant,
     certificate: CertificatePlan | None = None,
     **training: Any,
 ) -> PlanReport:
@@ -127,21 +131,21 @@ def plan_report(
         The numbers of the run that `train_config` takes.
     """
     _checks.one_of(METHODS, method=method)
-    totals, private = _named(group_sizes), METHODS[method].private and math.isfinite(epsilon)
+    noise: dict[str, Any] = {"noise_multiplier": noise_multiplier}
+    goal = PrivacyGoal(epsilon=epsilon, delta=delta, accountant=accountant, n_steps=training["n_steps"], **noise)
+    totals, private = _named(group_sizes), METHODS[method].private and goal.is_private
     certificate = certificate or CertificatePlan()
-    certifiable = len(totals) > 1 and SMALLEST_EPSILON <= epsilon < math.inf and certificate.fraction > 0
+    about: dict[str, Any] = {
+        "method": method,
+        "kind": METHOD_MODELS.get(method, "mlp"),
+        "training": {"learning_rate": None, **training},
+        "group_sizes": known_sizes(totals if group_sizes == totals else None, private=private),
+    }
+    budget = budget_of(goal, n_groups=len(totals), **about)
+    certifiable = len(totals) > 1 and SMALLEST_EPSILON <= budget.epsilon < math.inf and certificate.fraction > 0
     held_out = certificate.fraction if certifiable else 0.0
     sizes = {name: (1 - held_out) * size for name, size in totals.items()}
-    planned = plan_run(
-        method=method,
-        kind=METHOD_MODELS.get(method, "mlp"),
-        budget=PrivacyBudget(epsilon=epsilon, delta=delta),
-        training={"learning_rate": None, **training},
-        sizes=sizes,
-        groups=tuple(sizes),
-        certify_fraction=held_out,
-        group_sizes=known_sizes(totals if group_sizes == totals else None, private=private),
-    )
+    planned = plan_run(budget=budget, sizes=sizes, groups=tuple(sizes), certify_fraction=held_out, **noise, **about)
     plan, privacy = planned.plan, planned.privacy
     return PlanReport(
         method=method,

@@ -1,9 +1,14 @@
-"""A progress bar, if somebody can see it."""
+"""What a user sees while a command works: lines on stderr, and a progress bar if somebody can see it."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+
+def say(line: str) -> None:
+    """A line that should not wait for the result."""
+    print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairdp import _checks
 from fairdp.config import limits
 from fairdp.config.certificate import METRICS
+from fairdp.config.declaration import Declaration
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,36 +18,12 @@ DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
 MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 # What a fairness target may be about: every method that takes one knows each of them.
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+# What computes ε: privacy loss distributions, or the moments accountant.
+ACCOUNTANTS = ("pld", "rdp")
+DEFAULT_EPSILON = 1.0
 DEFAULT_MAX_GAP = 0.03
 # Points of accuracy that the default target may cost for each point of gap that it closes.
 DEFAULT_PRICE = 0.3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Declaration:
-    """What there is to say about a parameter.
-
-    Parameters
-    ----------
-    help
-        What it means, in sentences; methods and other parameters are in backquotes.
-    check
-        Rejects invalid values; None leaves that to whoever uses them.
-    when_none
-        What happens if it is left at None.
-    flag
-        Its name on the command line; None if it cannot be given there.
-    """
-
-    name: str
-    default: Any
-    kind: Any
-    group: str
-    help: str
-    choices: tuple[str, ...] = ()
-    check: Callable[..., None] | None = None
-    when_none: str = ""
-    flag: str | None
 
 
 def parameter(default: Any, group: str, help: str, *, flag: str | None = "", **more: Any) -> Any:
@@ -77,10 +54,28 @@ class Parameters:
         flag=None,
     )
 
-    epsilon: float = parameter(
-        1.0, PRIVACY, "Privacy budget ε for adding or removing one record; inf trains without noise, for debugging."
+    epsilon: float | None = parameter(
+        None,
+        PRIVACY,
+        "Privacy budget ε for adding or removing one record; inf trains without noise, for debugging.",
+        when_none=f"{DEFAULT_EPSILON:g}, or what `noise_multiplier` and `n_steps` spend",
     )
     delta: float = parameter(1e-5, PRIVACY, "Privacy budget δ; must be below one over the number of records.")
+    noise_multiplier: float | None = parameter(
+        None,
+        PRIVACY,
+        "Noise of a whole step over its sensitivity, σ. With `n_steps` ε follows, with `epsilon` the number of steps: "
+        "as many as stay within ε.",
+        check=_checks.finite_positive,
+        when_none="what `epsilon` and `n_steps` need",
+    )
+    accountant: str = parameter(
+        "pld",
+        PRIVACY,
+        "What computes ε, and the noise for it: privacy loss distributions, or the paper's moments accountant (RDP), "
+        "which is looser. The other's ε is stated beside it.",
+        choices=ACCOUNTANTS,
+    )
     group_sizes: str | Mapping[str, float] | None = parameter(
         None,
         PRIVACY,

@@ -4,16 +4,18 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from fairdp.config.declaration import Declaration
 from fairdp.config.defaults import (
     DEFAULTS,
     METHOD_DEFAULTS,
     METHOD_IMAGES,
     METHOD_MODELS,
+    SMALLEST_IMAGE,
     Defaults,
     default_n_steps,
     defaults_of,
 )
-from fairdp.config.parameters import DECLARED, GROUPS, Declaration
+from fairdp.config.parameters import DECLARED, GROUPS
 
 T = TypeVar("T")
 
@@ -43,7 +45,8 @@ def default_text(name: str) -> str:
     if name == "model":
         logistic = ", ".join(f"`{method}`" for method in sorted(METHOD_MODELS) if METHOD_MODELS[method] == "logistic")
         features = ", ".join(f"`{method}`" for method in METHOD_IMAGES)
-        return f"auto: cnn for images, but oriented_gradients for {features}; tables: logistic for {logistic}; else mlp"
+        pictures = f"cnn for images, but oriented_gradients for {features} from {SMALLEST_IMAGE} pixels a side on"
+        return f"auto: {pictures}; tables: logistic for {logistic}; else mlp"
     return declared.when_none if declared.default is None else shown(declared.default)
 
 

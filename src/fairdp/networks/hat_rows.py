@@ -16,7 +16,7 @@ _PER_NUMBER = 2 * _HATS + _BINS
 # Beyond four, the numbers of a table together weigh as much as four.
 _NUMBERS = 4.0
 # Bins pay where there are many records for the noise and few numbers: their weight is that of the hats, times
-# min(1.5, min(7, n / (85 σ)) / p) for p numbers and noise of deviation σ on the answers, taken as 24 at least.
+# min(1.5, (min(7, n / (85 σ)) / p)³) for p numbers and noise of deviation σ on the answers, taken as 24 at least.
 _MOST_FINE, _ALL_FINE, _RECORDS, _LEAST_DEVIATION = 1.5, 7.0, 85.0, 24.0
 # Weight of an entry: (its frequency + 6 σ / n) to this power.
 _FLOOR, _POWER = 6.0, -0.4
@@ -115,7 +115,7 @@ class HatRows(nn.Module):
         n_numbers = max(1, len(self.numeric))
         evidence = n_records / (_RECORDS * max(deviation, _LEAST_DEVIATION))
         hats = min(1.0, math.sqrt(_NUMBERS / n_numbers))
-        bins = hats * min(_MOST_FINE, min(_ALL_FINE, evidence) / n_numbers)
+        bins = hats * min(_MOST_FINE, (min(_ALL_FINE, evidence) / n_numbers) ** 3)
         counts = [len(self.others), 2 * _HATS * len(self.numeric), _BINS * len(self.numeric)]
         return np.repeat([1.0, hats, bins], counts)
 

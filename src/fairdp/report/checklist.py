@@ -104,7 +104,10 @@ def _accounting(report: ModelReport) -> str:
         return "Renyi divergences, of one trial and of the choice between trials; recomputed by the checks."
     if report.pure:
         return "One release whose pure epsilon follows from its noise; recomputed by the checks."
-    return "Privacy loss distributions, with the moments accountant for comparison; recomputed by the checks."
+    if report.privacy.accountant == "pld":
+        return "Privacy loss distributions, with the moments accountant for comparison; recomputed by the checks."
+    beside = ", with privacy loss distributions for comparison" if report.pld_bounds else ""
+    return f"The moments accountant{beside}; recomputed by the checks."
 
 
 def _utility(report: ModelReport) -> str:

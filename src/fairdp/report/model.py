@@ -96,6 +96,11 @@ class ModelReport:
         return self.privacy.noise_allocation == "laplace" and self.privacy.selection is None
 
     @property
+    def pld_bounds(self) -> bool:
+        """Whether PLD gives a bound, which it does not for a tiny delta."""
+        return math.isfinite(self.privacy.epsilon_pld)
+
+    @property
     def method_name(self) -> str:
         """The method by its registered name."""
         return str(self.about.parameters["method"])

@@ -112,7 +112,7 @@ def post_processed(prepared: PreparedRun) -> Predictor:
     if train.n_groups == 1 and config.positive_rate is None:
         # Nobody to agree with: decisions stay as they are, and nothing is counted.
         return replace(prepared.predictor, flips=((0.0, 1.0),))
-    coins, epsilon = generators.key("coins of the histogram"), prepared.settings.histogram_epsilon
+    coins, epsilon = generators.key("coins of the histogram"), prepared.privacy.histogram_epsilon
     counts = count_decisions(prepared.model, prepared.predictor, [train], train.n_groups, coins)
     if epsilon:
         # As with a look: with a reused seed, other counts get other noise.

@@ -28,6 +28,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
+from fairdp.run.plan import PlannedRun
 from fairdp.training.state import FlatOptimizer, TrainingState
 
 FORMAT = 8
@@ -35,10 +36,11 @@ FORMAT = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Whom to tell about each step and about the training and held-out records, and where checkpoints go."""
+    """Whom to tell about each step, the training and held-out records and the plan, and where checkpoints go."""
 
     observe: Callable[[int, int], None] = lambda step, n_steps: None
     observe_parts: Callable[[GroupedData, GroupedData], None] = lambda train, held_out: None
+    observe_plan: Callable[[PlannedRun], None] = lambda planned: None
     checkpoint: Path | None = None
     resume: bool = False
     seconds_between_checkpoints: float = 1.0

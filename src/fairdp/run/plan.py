@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairdp.accounting.account import SizesNoise, privacy_spent, sizes_noise
+from fairdp.accounting.account import privacy_spent
+from fairdp.accounting.calibration import steps_within
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.accounting.words import NOISY
-from fairdp.config.defaults import check_groups, kind_of, train_config
+from fairdp.accounting.words import NOISY, PUBLIC
+from fairdp.config.defaults import check_groups, train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
+from fairdp.run.budget import at_fixed_rate, paid_beside
 
 if TYPE_CHECKING:  # `fairdp plan` should not wait for torch.
     from fairdp.run.hold_out import Parts
@@ -42,6 +44,7 @@ def plan_run(
     noise_seeded: bool = False,
     public_assumptions: tuple[str, ...] = (),
     selection: Selection | None = None,
+    noise_multiplier: float | None = None,
 ) -> PlannedRun:
     """Plan a run from public numbers, and account for it.
 
@@ -62,17 +65,30 @@ def plan_run(
         How the sizes are known, as a code of `fairdp.accounting.words`.
     sizes_counted
         Whether noisy sizes are counted in this run; those of a trial are counted, and paid for, before all trials.
+    noise_multiplier
+        Noise that was chosen, with a number of steps, whose ε the budget is (`budget_of`), or for as many as the
+        budget allows. None finds the noise that budget and number of steps need.
     """
     names, numbers = tuple(sizes), tuple(sizes.values())
     budget.check_for(sum(numbers) / (1 - certify_fraction))
+    if noise_multiplier is not None and training["n_steps"] is not None:
+        training = at_fixed_rate(training, method, kind)
     check_groups(names, numbers, None if METHODS[method].closed_form else training["sample_rate"])
-    config = train_config(kind, method, numbers, **training)
-    histogram = METHODS[method].histogram_epsilon(budget.epsilon)
     counted = sizes_counted and selection is None
-    noise = sizes_noise(group_sizes, budget, pure=METHODS[method].closed_form) if counted else SizesNoise()
-    recipe = METHODS[method].recipe(config, numbers)
-    paid = {"counts_epsilon": noise.epsilon + histogram, "counts_std": noise.std}
-    plan = make_plan(recipe, budget, n_steps=config.n_steps, noisy_sizes=group_sizes == NOISY, **paid)
+    given: dict[str, Any] = {
+        **paid_beside(method, budget, group_sizes if counted else PUBLIC),
+        "noisy_sizes": group_sizes == NOISY,
+        "noise_multiplier": noise_multiplier,
+    }
+
+    def with_steps(n_steps: int | None) -> tuple[TrainConfig, Plan]:
+        config = train_config(kind, method, numbers, **{**training, "n_steps": n_steps})
+        return config, make_plan(METHODS[method].recipe(config, numbers), budget, n_steps=config.n_steps, **given)
+
+    n_steps = training["n_steps"]
+    if noise_multiplier is not None and n_steps is None:
+        n_steps = steps_within(budget, with_steps(1)[1].mechanisms)
+    config, plan = with_steps(n_steps)
     privacy = privacy_spent(
         plan,
         names,
@@ -81,7 +97,7 @@ def plan_run(
         noise_seeded=noise_seeded,
         public_assumptions=public_assumptions,
         certify_fraction=certify_fraction,
-        histogram_epsilon=histogram,
+        histogram_epsilon=METHODS[method].histogram_epsilon(budget.epsilon),
         selection=selection,
     )
     return PlannedRun(config=config, plan=plan, privacy=privacy)
@@ -100,7 +116,7 @@ def plan_of_parts(
     """Plan a run on these parts of the records, of which only the sizes are used."""
     return plan_run(
         method=settings.method,
-        kind=kind_of(settings.model, settings.module, shape, settings.method),
+        kind=settings.kind(shape),
         budget=settings.budget,
         training=settings.training,
         sizes=dict(zip(parts.train.group_names, parts.sizes, strict=True)),
@@ -111,4 +127,5 @@ def plan_of_parts(
         noise_seeded=seeded,
         public_assumptions=public_assumptions,
         selection=selection,
+        noise_multiplier=settings.goal.noise_multiplier,
     )

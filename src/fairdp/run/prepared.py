@@ -74,6 +74,7 @@ def prepare_run(
     if trial is not None:
         settings = settings.as_trial(trial.selection.expected_trials)
     settings.check_weighted(data.weights is not None)
+    settings = settings.with_budget(settings.kind(data.X.shape[1:]), data.n_groups)
     generators, resumed = _start(settings, progress)
     # Sizes that were released before must not be counted a second time.
     known = resumed.group_sizes if resumed is not None else trial.sizes if trial is not None else None
@@ -88,6 +89,7 @@ def prepare_run(
         public_assumptions=public_assumptions,
         selection=trial.selection if trial else None,
     )
+    progress.observe_plan(planned)
     model_config = settings.model_config(shape, columns, data.n_groups)
     check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
     model = build_model(model_config, shape, settings.module, generators.start_seed)

@@ -19,6 +19,8 @@ from fairdp.data.columns import EncodedColumns
 from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
+from fairdp.run.budget import budget_of
+from fairdp.run.goal import PrivacyGoal
 from fairdp.run.predictor import Predictor
 
 # Hats and bins of more inputs than this would be mostly noise.
@@ -30,7 +32,7 @@ class RunSettings:
     """Everything that a user chose about a fit; None means the default of the kind of model."""
 
     method: str
-    budget: PrivacyBudget
+    goal: PrivacyGoal
     model: str
     hidden: tuple[int, ...]
     activation: str | None
@@ -42,12 +44,36 @@ class RunSettings:
     predictor: Predictor
     seed: int | None = field(repr=False)
     max_sample_weight: float = 1.0
+    # ε that follows from noise and number of steps, once it is known what kind of model is trained.
+    following_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         _checks.one_of(METHODS, method=self.method)
         check_parameters(group_sizes=self.group_sizes, max_sample_weight=self.max_sample_weight)
+        self.goal.check_for(self.method)
         self._check_method()
         self._check_target()
+
+    @property
+    def budget(self) -> PrivacyBudget:
+        """The (ε, δ) of the run; where ε follows, `with_budget` has to find it first."""
+        return self.goal.budget(self.following_epsilon)
+
+    def with_budget(self, kind: str, n_groups: int) -> "RunSettings":
+        """The same settings for this kind of model and number of groups, with ε where it follows from them."""
+        budget = budget_of(
+            self.goal,
+            method=self.method,
+            kind=kind,
+            training=self.training,
+            n_groups=n_groups,
+            group_sizes=self.known_sizes,
+        )
+        return replace(self, following_epsilon=budget.epsilon if self.goal.epsilon_follows else None)
+
+    def kind(self, shape: tuple[int, ...]) -> str:
+        """Kind of model for records of this shape."""
+        return kind_of(self.model, self.module, shape, self.method)
 
     def _check_method(self) -> None:
         """Refuse what the method cannot do, and name methods that can."""
@@ -111,13 +137,8 @@ class RunSettings:
     @property
     def known_sizes(self) -> str:
         """How the sizes of the groups are known, as a code."""
-        private = METHODS[self.method].private and math.isfinite(self.budget.epsilon)
+        private = METHODS[self.method].private and self.goal.is_private
         return known_sizes(self.group_sizes, private=private)
-
-    @property
-    def histogram_epsilon(self) -> float:
-        """Pure ε that a post-processing method spends on counting its decisions."""
-        return METHODS[self.method].histogram_epsilon(self.budget.epsilon)
 
     def smoothing(self, config: TrainConfig, generators: Generators) -> ParameterSmoothing | None:
         """How the deployed model is smoothed, if the method does so; the draws are as public as the model."""
@@ -128,7 +149,7 @@ class RunSettings:
 
     def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int) -> ModelConfig:
         """The network for records of this shape; ``columns`` is what is public about a table's columns."""
-        kind, method = kind_of(self.model, self.module, shape, self.method), METHODS[self.method]
+        kind, method = self.kind(shape), METHODS[self.method]
         n_inputs = math.prod(shape)
         n_active = n_inputs if columns is None else min(columns.n_columns, n_inputs)
         config = ModelConfig(
@@ -155,7 +176,13 @@ class RunSettings:
         )
         return cls(
             method=chosen.method,
-            budget=PrivacyBudget(epsilon=chosen.epsilon, delta=chosen.delta),
+            goal=PrivacyGoal(
+                epsilon=chosen.epsilon,
+                delta=chosen.delta,
+                accountant=chosen.accountant,
+                noise_multiplier=chosen.noise_multiplier,
+                n_steps=chosen.n_steps,
+            ),
             model=chosen.model,
             hidden=chosen.hidden,
             activation=chosen.activation,
@@ -177,8 +204,7 @@ class RunSettings:
 
     def train_config(self, shape: tuple[int, ...], sizes: tuple[float, ...]) -> TrainConfig:
         """The numbers of the run for groups of these sizes."""
-        kind = kind_of(self.model, self.module, shape, self.method)
-        return train_config(kind, self.method, sizes, **self.training)
+        return train_config(self.kind(shape), self.method, sizes, **self.training)
 
 
 def _rows_of(n_inputs: int, columns: EncodedColumns | None) -> dict[str, Any]:

@@ -37,13 +37,16 @@ def kept_memory() -> Iterator[None]:
         libc.malloc_trim(0)
 
 
-# Numbers in a batch above which a second thread pays off.
+# Numbers in a batch of images above which a second thread pays off.
 _WORTH_SHARING = 200_000
 
 
 @contextmanager
 def torch_threads(*, for_batch: float, shape: tuple[int, ...]) -> Iterator[None]:
-    """One thread for steps of some hundred microseconds: sharing them gains nothing and stalls on a busy machine.
+    """One thread for tables and for small batches of images.
+
+    Steps on tables are many and short, or move memory more than they compute: where another process has the second
+    core, sharing them costs a factor of two to three in processor time, because one thread spins until the other comes.
 
     More threads add in another order. So a run that starts beside others takes the number that the first of them found:
     a new thread of the caller would else inherit the one that another run has set for itself.
@@ -55,7 +58,8 @@ def torch_threads(*, for_batch: float, shape: tuple[int, ...]) -> Iterator[None]
         after = before if any(run.thread == here for run in _UNDER_WAY) else usual
         run = _Run(here, usual)
         _UNDER_WAY.append(run)
-    torch.set_num_threads(1 if for_batch * np.prod(shape) < _WORTH_SHARING else usual)
+    shared = len(shape) > 1 and for_batch * np.prod(shape) >= _WORTH_SHARING
+    torch.set_num_threads(usual if shared else 1)
     try:
         yield
     finally:

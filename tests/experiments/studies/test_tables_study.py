@@ -1,14 +1,17 @@
-"""The study of the default: what its cases are called, the records they take, and a quick run."""
+"""The study of the default: what its cases are called, the records they take, its pairs, and a quick run."""
 
 import numpy as np
 import pytest
 
-from fairdp.experiments.studies import STUDIES
+from fairdp.experiments.studies import STUDIES, tables
 from fairdp.experiments.studies.results import Run
-from fairdp.experiments.studies.tables import CASES, NO_TARGET, Case, _exact, _fits
+from fairdp.experiments.studies.rivals import DP_EBM, LEARNING_RATES, LOGISTIC
+from fairdp.experiments.studies.table_cases import ALL, CASES, FEW, FULL, NO_TARGET, OURS, PLAIN, SOME, Case
+from fairdp.experiments.studies.tables import Entry, paired
 from fairdp.experiments.sweeps.populations import Population, load
 
 SYNTHETIC = Population(dataset="synthetic")
+FREE = Case(population=SYNTHETIC, target=NO_TARGET, methods=(OURS, PLAIN), held_out=True)
 
 
 def quick() -> Run:
@@ -18,8 +21,13 @@ def quick() -> Run:
 def test_targets_have_names_of_their_own():
     named = [(str(case.population), case.words) for case in CASES]
     assert len(set(named)) == len(named)
-    assert Case(SYNTHETIC, {"max_gap": 0.02, "parity": "equal_opportunity"}).words == "equal opportunity 0.02"
-    assert Case(SYNTHETIC, {"min_ratio": 0.8}).words == "demographic parity, ratio 0.8"
+    target = {"max_gap": 0.02, "parity": "equal_opportunity"}
+    assert Case(population=SYNTHETIC, target=target).words == "equal opportunity 0.02"
+    assert Case(population=SYNTHETIC, target={"min_ratio": 0.8}).words == "demographic parity, ratio 0.8"
+
+
+def test_ours_is_in_every_case():
+    assert all(OURS in case.methods for case in CASES)
 
 
 def test_some_training_records_are_others_for_every_split_and_the_test_records_stay():
@@ -30,20 +38,57 @@ def test_some_training_records_are_others_for_every_split_and_the_test_records_s
 
 
 def test_a_method_without_a_target_is_trained_without_one():
-    case = Case(SYNTHETIC, NO_TARGET)
-    assert "max_gap" not in dict(_fits(case, "dpsgd", quick())[0].settings)
-    assert dict(_fits(case, "fairdp_frontier", quick())[0].settings)["max_gap"] == 1.0
+    assert "max_gap" not in dict(FREE.fits(PLAIN, ALL, (0,))[0].settings)
+    assert dict(FREE.fits(OURS, ALL, (0,))[0].settings)["max_gap"] == 1.0
 
 
-def test_models_without_privacy_are_measured_on_the_test_records():
-    found = _exact(("logistic regression", SYNTHETIC), np.random.default_rng(0))
-    assert found["accuracy"] > 0.6
-    assert 0 <= found["gap"] <= 1
+def test_nothing_is_held_out_unless_the_line_says_so():
+    assert FREE.entries == [(OURS, SOME), (OURS, ALL), (PLAIN, ALL)]
+    assert dict(FREE.fits(OURS, ALL, (0,))[0].settings)["certify_fraction"] == 0.0
+    assert "certify_fraction" not in dict(FREE.fits(OURS, SOME, (0,))[0].settings)
+
+
+def test_a_rival_is_trained_again_for_a_seed_only_where_that_changes_something():
+    def trained(population: Population, name: str) -> int:
+        return len(Case(population=population, target=NO_TARGET).rivals_named(name, (0, 1, 2)))
+
+    assert trained(FULL, LOGISTIC) == 1
+    assert trained(FEW, LOGISTIC) == 3
+    assert trained(FULL, DP_EBM) == 3 * len(LEARNING_RATES)
+
+
+def test_pairs_are_differences_of_the_same_seed():
+    ours = Entry(
+        case=FREE, method=OURS, records=ALL, runs=[{"accuracy": 0.8, "auc": 0.9}, {"accuracy": 0.6, "auc": 0.7}]
+    )
+    held_out = Entry(case=FREE, method=OURS, records=SOME, runs=[{"accuracy": 0.0, "auc": 0.0}] * 2)
+    theirs = Entry(
+        case=FREE, method=PLAIN, records=ALL, runs=[{"accuracy": 0.7, "auc": 0.9}, {"accuracy": 0.5, "auc": 0.6}]
+    )
+    (row,) = paired([held_out, ours, theirs])
+    assert row.mean == pytest.approx({"accuracy": 0.1, "auc": 0.05})
+    # Apart, the two would have a standard error of a tenth each.
+    assert row.standard_error["accuracy"] == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.more
-def test_a_quick_run_has_the_default_beside_its_rivals():
+def test_a_quick_run_has_the_default_beside_its_rivals_and_a_picture():
     findings = STUDIES["tables"].findings(quick())
     methods = {row["method"] for row in findings.figures["rows"]}
-    assert methods == {"fairdp_frontier", "dpsgd", "boosting", "logistic regression"}
-    assert "not private" in findings.text
+    rivals = {"dp_ebm", "dp_ebm_tuned", "boosting", "logistic_regression", "reduction"}
+    assert methods == {OURS, PLAIN, "raco_dp", "dp_postprocess"} | rivals
+    assert {row["records"] for row in findings.figures["rows"] if row["method"] == OURS} == {ALL, SOME}
+    assert "**Not private**" in findings.text
+    assert not findings.figures["without_dp_ebm"]
+    (drawing,) = findings.drawings.values()
+    assert len(drawing.axes) == 1
+
+
+@pytest.mark.more
+def test_without_the_package_the_study_says_that_dp_ebm_is_left_out(monkeypatch):
+    monkeypatch.setattr(tables, "has_dp_ebm", lambda: False)
+    monkeypatch.setattr(tables, "QUICK", (Case(population=SYNTHETIC, target=NO_TARGET, rivals=(DP_EBM, LOGISTIC)),))
+    findings = STUDIES["tables"].findings(quick())
+    assert {row["method"] for row in findings.figures["rows"]} == {OURS, LOGISTIC}
+    assert findings.text.startswith("**DP-EBM is left out**")
+    assert "fairdp[studies]" in findings.text

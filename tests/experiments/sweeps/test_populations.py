@@ -27,6 +27,18 @@ def test_four_groups_are_the_two_told_apart_by_race():
     assert four.train.group_names[1] == f"{two.train.group_names[0]}, white"
 
 
+@pytest.mark.needs_data("adult")
+def test_ten_groups_are_the_two_told_apart_by_every_race():
+    four, ten = load(Population(dataset="adult", by_race=True)), load(Population(dataset="adult", by_every_race=True))
+    assert ten.train.n_groups == 10
+    assert ten.train.group_names[4].endswith(", White")
+    # The white are the same people as among four groups, and everybody else is told apart further.
+    np.testing.assert_array_equal(ten.train.groups % 5 == 4, four.train.groups % 2 == 1)
+    np.testing.assert_array_equal(ten.train.groups // 5, four.train.groups // 2)
+    assert ten.train.group_sizes.min() > 0
+    assert str(Population(dataset="adult", by_every_race=True)) == "adult by sex and every race"
+
+
 def test_a_population_with_more_bias_has_a_larger_gap_between_its_labels():
     gaps = []
     for bias in (0.5, 1.5):

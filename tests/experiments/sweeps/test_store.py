@@ -11,6 +11,7 @@ from fairdp.experiments.sweeps import store as stored
 from fairdp.experiments.sweeps.fits import Fit, Trained
 from fairdp.experiments.sweeps.populations import Population
 from fairdp.experiments.sweeps.store import Store, key_of
+from import_graph import PLACES
 
 FIT = Fit(population=Population(dataset="synthetic"), method="dpsgd", seed=0, settings=(("epsilon", 1.0),))
 NUMBERS, MOVED = {"accuracy": 0.8, "demographic_parity_ratio": math.nan}, {"positive_rate": [0.1, 0.2]}
@@ -68,17 +69,24 @@ def test_a_change_of_what_trains_is_other_code_and_a_change_of_what_shows_is_not
     before = fresh()
     (package / "cli" / "fit.py").write_text("another message")
     assert fresh() == before
-    deciding = ("config", "data", "metrics", "accounting", "certify", "networks", "training", "methods", "run")
-    for name in (*(f"{part}/loop.py" for part in deciding), "randomness.py", "experiments/sweeps/fits.py"):
+    for part in stored._DECIDING:
+        name = part if part.endswith(".py") else f"{part}/loop.py"
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("another step")
         assert fresh() != before, name
         before = fresh()
 
 
-def test_what_decides_a_training_is_there(monkeypatch):
+def test_what_decides_a_training_is_there():
     home = Path(stored.fairdp.__file__).parent
     assert all((home / part).exists() for part in stored._DECIDING)
+
+
+def test_every_package_that_a_training_is_made_of_decides_it():
+    below = {name for name, place in PLACES.items() if place <= PLACES["classifier"]}
+    # These check, write and word what others compute.
+    below -= {"_checks", "_files", "_format", "saved"}
+    assert below <= {part.removesuffix(".py") for part in stored._DECIDING}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"figures": {}}', "null"])

@@ -46,7 +46,8 @@ def rarer_samples(files) -> None:
     privacy.update(sample_rate=0.02, noise_multiplier=noise)
     mechanism_with(sample_rate=0.02, noise_multiplier=noise)(files)
     mechanisms = [SampledGaussian(**mechanism) for mechanism in privacy["mechanisms"].values()]
-    privacy["epsilon_rdp"] = max(epsilon_spent(m, privacy["delta"], accountant="rdp") for m in mechanisms)
+    for name in ("rdp", "pld"):
+        privacy[f"epsilon_{name}"] = max(epsilon_spent(m, privacy["delta"], accountant=name) for m in mechanisms)
 
 
 def test_noise_for_rarer_samples_than_were_asked_for_is_noticed(saved_as):
@@ -54,6 +55,57 @@ def test_noise_for_rarer_samples_than_were_asked_for_is_noticed(saved_as):
     folder = saved_as("nothing held out")
     forge(folder, rarer_samples)
     assert failed(folder) == {"plan"}
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["in the record", "in the settings too"])
+@pytest.mark.parametrize(("kind", "other"), [("moments accountant", "pld"), ("nothing held out", "rdp")])
+def test_another_accountant_than_the_one_that_was_used_is_noticed(saved_as, kind, other, everywhere):
+    """By the noise, too, if both records name it: another accountant would have asked for other noise."""
+
+    def change(files):
+        files.privacy["accountant"] = other
+        if everywhere:
+            files.model["parameters"]["accountant"] = other
+
+    folder = saved_as(kind)
+    forge(folder, change)
+    assert {"epsilon", "plan"} <= failed(folder)
+
+
+@pytest.mark.parametrize("kind", ["moments accountant", "noise and steps, by moments"])
+def test_the_smaller_epsilon_of_the_other_accountant_is_noticed(saved_as, kind):
+    """All figures of PLD in a folder that was planned by moments."""
+
+    def change(files):
+        by_pld = files.privacy["epsilon_pld"]
+        files.privacy.update(accountant="pld", epsilon=by_pld, epsilon_by_group={"f": by_pld, "m": by_pld})
+
+    folder = saved_as(kind)
+    forge(folder, change)
+    assert "plan" in failed(folder)
+
+
+@pytest.mark.parametrize("name", ["epsilon_rdp", "epsilon_pld"])
+def test_another_figure_beside_epsilon_is_noticed(saved_as, name):
+    folder = saved_as("moments accountant")
+    forge(folder, privacy_with(**{name: 0.5}))
+    assert failed(folder) >= {"privacy record", "plan"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("noise and steps", {"noise_multiplier": 4.0}),
+        ("noise and steps", {"n_steps": 10}),
+        ("noise and steps", {"noise_multiplier": None, "epsilon": 0.5}),
+        ("noise and epsilon", {"epsilon": 1.0}),
+        ("noise and epsilon", {"noise_multiplier": 4.0}),
+    ],
+)
+def test_other_settings_than_the_noise_came_from_are_noticed(saved_as, kind, values):
+    folder = saved_as(kind)
+    forge(folder, lambda files: files.model["parameters"].update(values))
+    assert failed(folder)
 
 
 @pytest.mark.parametrize("left", [(), ("f",)])

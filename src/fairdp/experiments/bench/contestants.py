@@ -162,12 +162,15 @@ def gradsample_step(task: Task, data: GroupedData) -> Step:
     return _sgd_step(model, optimizer, sampled_batches(task, data))
 
 
-def require_opacus() -> None:
+def require_rivals() -> None:
     """Refuse, with the remedy, to compare with what is not installed."""
-    try:
-        importlib.import_module("opacus")
-    except ImportError as missing:
-        raise InputError("bench compares with Opacus, which is missing. Run: pip install 'fairdp[bench]'") from missing
+    for package, title in {"opacus": "Opacus", "interpret": "DP-EBM"}.items():
+        try:
+            importlib.import_module(package)
+        except ImportError as missing:
+            raise InputError(
+                f"bench compares with {title}, which is missing. Run: pip install 'fairdp[bench]'"
+            ) from missing
 
 
 def sampled_batches(task: Task, data: GroupedData) -> Batches:

@@ -18,7 +18,7 @@ from fairdp.report.style import GAPS, QUIET, UTILITIES, dataset_title, house_sty
 _SMALLEST, _LARGEST, _WITHOUT = 3.4, 7.8, 7.2
 
 # Marker shapes fill different parts of their square: these look equally large.
-_FILL = {"D": 0.82, "s": 0.88, "d": 1.1, "*": 1.35, "P": 1.1, "X": 1.1, "h": 1.08, "p": 1.1}
+FILL = {"D": 0.82, "s": 0.88, "d": 1.1, "*": 1.35, "P": 1.1, "X": 1.1, "h": 1.08, "p": 1.1}
 
 _RATIO_MARKERS = ("o", "s", "^", "D", "v", "p")
 # The part of the colour map that is dark enough for labels on white.
@@ -77,7 +77,7 @@ class _Cloud:
         private = any(is_private(row["epsilon"]) for row in self.rows)
         look = {**(self.line_look if private else {"linestyle": "none"}), **self.marker_look(private=private)}
         line = Line2D([], [], color=self.colour, label=self.label, gid="strong" if self.strong else None)
-        line.set(markersize=6.0 * _FILL.get(self.marker, 1.0), **look)
+        line.set(markersize=6.0 * FILL.get(self.marker, 1.0), **look)
         return line
 
 
@@ -190,7 +190,7 @@ def _draw_cloud(axes: Axes, cloud: _Cloud, points: NDArray[np.float64], epsilons
     for epsilon, x, y, *_ in points.tolist():
         # Not clipped: a gap of zero lies on the axis.
         (marker,) = axes.plot([x], [y], linestyle="none", gid="point", clip_on=False, zorder=layer)
-        size = _diameter(epsilon, epsilons) * _FILL.get(cloud.marker, 1.0)
+        size = _diameter(epsilon, epsilons) * FILL.get(cloud.marker, 1.0)
         marker.set(markersize=size, **cloud.marker_look(private=is_private(epsilon)))
 
 

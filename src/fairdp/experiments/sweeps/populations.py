@@ -1,12 +1,13 @@
 """Records by name, as they are delivered or changed in a stated way."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairdp.commands.records import Source, load_records
 from fairdp.data.catalog import load_dataset
@@ -29,6 +30,8 @@ class Population:
         None: as it is delivered. Else the seed of another split of all its records.
     by_race
         Whether the groups are told apart by race too, white or not, as an input says.
+    by_every_race
+        Whether they are told apart by each race that an input names.
     bias
         Of a synthetic population, otherwise as the named one.
     ratio
@@ -46,6 +49,7 @@ class Population:
     dataset: str
     split: int | None = None
     by_race: bool = False
+    by_every_race: bool = False
     bias: float | None = None
     ratio: float | None = None
     n_train: int | None = None
@@ -53,7 +57,7 @@ class Population:
     key: bytes | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        race = " by sex and race" if self.by_race else ""
+        race = " by sex and every race" if self.by_every_race else " by sex and race" if self.by_race else ""
         bias = "" if self.bias is None else f", bias {self.bias:g}"
         ratio = "" if self.ratio is None else f", ratio {self.ratio:g}"
         some = "" if self.n_train is None else f", {self.n_train} rows"
@@ -110,6 +114,8 @@ def load(population: Population) -> Parts:
         return replace(parts, train=_some(parts.train, population.n_train, population.split or 0))
     if population.split is not None:
         parts = _split_again(parts, population.split)
+    if population.by_every_race:
+        return _by_every_race(parts)
     return _by_race(parts) if population.by_race else parts
 
 
@@ -155,13 +161,30 @@ def _some(train: GroupedData, n_train: int, seed: int) -> GroupedData:
 
 def _by_race(parts: Parts) -> Parts:
     """Groups of the attribute and of the input that says who is white."""
+    white = next(position for position, race in _races(parts).items() if race == "White")
+    return _crossed(parts, lambda X: (X[:, white] > 0.5).astype(np.int64), ("other", "white"))
+
+
+def _by_every_race(parts: Parts) -> Parts:
+    """Groups of the attribute and of the column of races."""
+    races = _races(parts)
+    return _crossed(parts, lambda X: X[:, list(races)].argmax(1), tuple(races.values()))
+
+
+def _races(parts: Parts) -> dict[int, str]:
+    """The inputs that say a race."""
     assert parts.schema is not None
-    names = [name for column in parts.schema.columns for name in column.feature_names]
-    white = next(position for position, name in enumerate(names) if name.startswith("race") and "White" in name)
+    named = enumerate(parts.schema.feature_names)
+    return {position: name.removeprefix("race=") for position, name in named if name.startswith("race=")}
+
+
+def _crossed(
+    parts: Parts, code_of: Callable[[NDArray[np.float32]], NDArray[np.int64]], names: tuple[str, ...]
+) -> Parts:
+    """Each group parted once more, by a code that follows from the inputs."""
 
     def crossed(data: GroupedData) -> GroupedData:
-        is_white = (data.X[:, white] > 0.5).astype(np.int64)
-        both = tuple(f"{name}, {race}" for name in data.group_names for race in ("other", "white"))
-        return replace(data, groups=2 * data.groups + is_white, group_names=both)
+        both = tuple(f"{group}, {name}" for group in data.group_names for name in names)
+        return replace(data, groups=len(names) * data.groups + code_of(data.X), group_names=both)
 
     return Parts(crossed(parts.train), crossed(parts.test), parts.schema)

@@ -17,7 +17,8 @@ from fairdp.streams import derived_key
 
 # The packages that decide what a training gives; the rest of the program only shows, saves, checks and spreads it.
 _DECIDING = (
-    *("randomness.py", "config", "data", "metrics", "accounting", "certify", "networks", "training", "methods", "run"),
+    *("streams.py", "randomness.py", "releases.py", "config", "data", "metrics", "accounting", "certify", "frontier"),
+    *("networks", "training", "methods", "run", "classifier.py", "commands/measuring.py"),
     *("experiments/sweeps/fits.py", "experiments/sweeps/paper_tau.py", "experiments/sweeps/shifts.py"),
 )
 

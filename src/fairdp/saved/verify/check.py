@@ -62,7 +62,8 @@ class Recorded:
     @property
     def settings(self) -> RunSettings:
         """What was chosen about the run; a module and a seed are not saved, and nothing that is checked needs them."""
-        return RunSettings.of(**restored(self.model.parameters), module=None, random_state=None)
+        chosen = RunSettings.of(**restored(self.model.parameters), module=None, random_state=None)
+        return chosen.with_budget(self.model.model.kind, len(self.model.groups))
 
     @property
     def config(self) -> TrainConfig:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairdp._files import to_plain
 from fairdp.accounting.account import SizesNoise, counts_std_of, trial_spends
-from fairdp.accounting.mechanisms import RELATION, epsilon_spent, joint_multiplier
+from fairdp.accounting.mechanisms import RELATION, bound_by, epsilon_spent, joint_multiplier
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import NOISY
 from fairdp.run.hold_out import declared_sizes, floored
@@ -28,7 +28,7 @@ def _epsilon(privacy: PrivacySpent) -> Check:
     """Epsilon of each group, recomputed from the recorded mechanism, and the total from those."""
     wrong, delta, selection = [], privacy.delta, privacy.selection
     for group, recorded in privacy.epsilon_by_group.items():
-        computed = epsilon_spent(privacy.mechanisms[group], delta)
+        computed = epsilon_spent(privacy.mechanisms[group], delta, accountant=privacy.accountant)
         if selection is not None:
             computed = selection.epsilon(group, delta)
         if not equal(recorded, computed):
@@ -93,8 +93,9 @@ def _summary(recorded: Recorded) -> Check:
         ("surveys", _surveys_multiplier(recorded), min(getattr(m, "surveys_multiplier", 0.0) for m in mechanisms)),
     ]
     if privacy.selection is None:
-        rdp = max(epsilon_spent(mechanism, privacy.delta, accountant="rdp") for mechanism in mechanisms)
-        stated.append(("epsilon_rdp", privacy.epsilon_rdp, rdp))
+        for name, written in (("rdp", privacy.epsilon_rdp), ("pld", privacy.epsilon_pld)):
+            bound = max(bound_by(name, mechanism, privacy.delta) for mechanism in mechanisms)
+            stated.append((f"epsilon_{name}", written, bound))
     wrong = ", ".join(name for name, written, computed in stated if not equal(written, computed))
     found = f"{wrong} does not match the mechanisms." if wrong else "its figures match the mechanisms."
     return Check("privacy record", not wrong, found)
@@ -134,6 +135,7 @@ def _planned(recorded: Recorded) -> Check:
         noise_seeded=privacy.noise_seeded,
         public_assumptions=privacy.public_assumptions,
         selection=privacy.selection,
+        noise_multiplier=settings.goal.noise_multiplier,
     ).privacy
     planned, stated = to_plain(again), to_plain(privacy)
     wrong = [name for name in planned if not same(stated[name], planned[name])]
