@@ -45,7 +45,7 @@ myst_heading_anchors = 4
 
 
 def setup(app: Any) -> None:
-    """Pages of the repository that are not of this site, such as ../results/parity.md, are offered as files."""
+    """Pages of the repository that are not of this site, such as ../results/methods.md, are offered as files."""
     app.connect("source-read", _offer_files)
     app.connect("autodoc-process-docstring", _keep_stars)
 

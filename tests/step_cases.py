@@ -16,5 +16,4 @@ def clipped_sum(trainer: Trainer, chosen: torch.Tensor, n_members: int = 1) -> B
 
 def statistics_sum(trainer: Trainer, chosen: torch.Tensor) -> BoundedSum:
     """The sum of the companion's statistics."""
-    point = trainer.state.between_iterate_and_average(trainer.state.step / trainer.plan.n_steps)
-    return trainer.sums.statistics(trainer.records.batch([chosen.numpy()]), trainer.state.memory, point)
+    return trainer.sums.statistics(trainer.records.batch([chosen.numpy()]), trainer.state.memory)

@@ -8,7 +8,6 @@ import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
-from fairdp.config.model import ModelConfig
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
@@ -132,7 +131,7 @@ def test_a_run_takes_the_epsilon_that_is_accounted():
     config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=1.0, learning_rates=(0.1,))
     plan = make_plan(METHODS["fairfm"].recipe(config, (20.0, 20.0)), budget, n_steps=1)
     noisier = replace(plan, mechanisms=tuple(replace(m, noise_multiplier=2.0) for m in plan.mechanisms))
-    model = ScoreModel(logistic(ModelConfig(kind="logistic", n_active=2), (2,)), (2,))
+    model = ScoreModel(logistic(n_active=2), (2,))
     for own, epsilon in ((plan, 1.0), (noisier, 0.5)):
         seen = []
         with watching(lambda released, seen=seen: seen.append(released.scale) or released.noisy):
@@ -146,7 +145,7 @@ def test_the_deployed_head_is_the_closed_form():
     config = TrainConfig(sample_rate=0.5, n_steps=1, clip_norm=1.0, learning_rates=(0.1,))
     budget = PrivacyBudget(epsilon=np.inf, delta=1e-5)
     plan = make_plan(METHODS["fairfm"].recipe(config, (90.0, 30.0)), budget, n_steps=1)
-    model = ScoreModel(logistic(ModelConfig(kind="logistic", n_active=3), (4,)), (4,))
+    model = ScoreModel(logistic(n_active=3), (4,))
     solve(model, data, plan, Generators.of(0))
     weights, bias = fair_functional_head(data, epsilon=np.inf, rand_below=source(), n_active=3)
     scores = bounded_inputs(data.X, n_active=3) @ weights + bias

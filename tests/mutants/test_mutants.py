@@ -223,7 +223,7 @@ def test_every_method_has_enough_mistakes_in_its_formulas_and_all_are_noticed():
     few = {"clean"}  # It is DP-SGD without two things.
     assert {method for method, own in table.items() if own.get("killed", 0) < 10} == few
     # Those that are missing share their formulas with `fairfm`, or have a test file of their own.
-    assert METHODS.keys() - table.keys() <= {"fairfm_smooth", "fairdp_parity", "fairdp_frontier"}
+    assert METHODS.keys() - table.keys() <= {"fairfm_smooth", "fairdp_frontier"}
 
 
 def test_the_twenty_are_others_every_day_and_the_same_all_day():

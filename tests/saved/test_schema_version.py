@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import fields
 from types import ModuleType
 
-from fairdp.accounting import calibration, words
+from fairdp.accounting import calibration
 from fairdp.certify import statement
 from fairdp.certify.record import CertificateRecord
 from fairdp.config import certificate, defaults, parameters
@@ -14,7 +14,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 9, "cbf0ea8393c6cdb0"
+VERSION, DIGEST = 10, "71d9deb65c4f202d"
 
 
 def _constants(module: ModuleType) -> list[str]:
@@ -30,7 +30,7 @@ def digest() -> str:
         *(getattr(module, name) for module in (fairdp_frontier, curve, choice) for name in _constants(module)),
         *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS, calibration.SIZES_SHARE),
         *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON),
-        *(statement.DEFINITIONS, statement.NOT_PROMISED, words.MOST_CLIP_ROOM),
+        *(statement.DEFINITIONS, statement.NOT_PROMISED),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 

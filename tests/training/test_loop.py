@@ -194,21 +194,6 @@ def test_an_easy_task_is_learned_without_noise(method):
     assert area_under_roc(data.y, scores)[0] > 0.9
 
 
-def test_what_is_seen_moves_from_the_iterate_to_the_average():
-    config = TrainConfig(sample_rate=0.5, n_steps=4, clip_norm=1.0, learning_rates=(0.5,), optimizer="sgd")
-    sizes = tuple(float(size) for size in grouped().group_sizes)
-    plan = make_plan(METHODS["fairdp_parity"].recipe(config, sizes), PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=4)
-    trainer = Trainer(start(), grouped(), plan, config)
-    state, points, statistics = trainer.state, [], trainer.sums.statistics
-    trainer.sums.statistics = lambda batch, memory, point: (points.append(point), statistics(batch, memory, point))[1]
-    for step in range(4):
-        params, average = state.model.params.clone(), state.average.clone()
-        trainer.step()
-        torch.testing.assert_close(points[step], params + step / 4 * (average - params))
-    assert len(points) == 4
-    assert torch.equal(state.average, state.model.params)
-
-
 def trainer_of(method: str, config: TrainConfig = CONFIG, *, sizes: tuple[float, ...] = (30.0, 30.0)) -> Trainer:
     plan = make_plan(METHODS[method].recipe(config, sizes), PRIVATE, n_steps=config.n_steps)
     return Trainer(start(n_cells=plan.recipe.n_cells), grouped(), plan, config)
@@ -313,9 +298,9 @@ def test_blocks_change_a_step_by_rounding_only(method):
     trainer = trainer_of(method)
     chosen = np.arange(0, 60, 2)
     cut = [chosen[:7], chosen[7:7], chosen[7:20], chosen[20:]]
-    memory, point = trainer.state.memory, trainer.state.model.params
+    memory = trainer.state.memory
     sums = [trainer.sums.clipped_gradients(trainer.records.batch(blocks), memory).total for blocks in ([chosen], cut)]
     torch.testing.assert_close(*sums, rtol=1e-5, atol=1e-7)
     if method == "raco_dp":
-        found = [trainer.sums.statistics(trainer.records.batch(b), memory, point).total for b in ([chosen], cut)]
+        found = [trainer.sums.statistics(trainer.records.batch(b), memory).total for b in ([chosen], cut)]
         torch.testing.assert_close(*found, rtol=1e-6, atol=1e-7)

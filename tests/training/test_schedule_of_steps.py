@@ -1,4 +1,4 @@
-"""What changes along a run besides the iterate: its average, looks at decisions, and how far noise may carry a step."""
+"""What changes along a run besides the iterate: its average, and how far noise may carry a step."""
 
 from dataclasses import replace
 
@@ -32,30 +32,15 @@ def trainer(config: TrainConfig = CONFIG) -> Trainer:
 
 
 def test_the_average_of_the_iterates_is_deployed():
-    """By hand: from the start, each iterate comes in with weight .05; after the last step it is the model."""
-    run = trainer()
-    model = run.state.model
-    average, iterate = model.params.double().clone(), None
-    for _ in range(CONFIG.n_steps - 1):
-        run.step()
-        iterate = model.params.double().clone()
-        average = 0.95 * average + 0.05 * iterate
-    torch.testing.assert_close(run.state.average.double(), average)
-    # The last iterate is seen before the average takes its place.
-    seen = []
-    project = run.state.optimizer.step
-    run.state.optimizer.step = lambda params, *rest: (project(params, *rest), seen.append(params.double().clone()))
-    run.step()
-    assert not torch.equal(seen[0], iterate)
-    torch.testing.assert_close(model.params.double(), 0.95 * average + 0.05 * seen[0])
-
-
-@pytest.mark.parametrize(("steps_per_look", "looks"), [(1, 12), (4, 3), (5, 3)])
-def test_decisions_are_counted_at_some_steps_only(steps_per_look, looks):
-    run = trainer(replace(CONFIG, steps_per_look=steps_per_look))
+    """By hand: the mean of the last six of twelve iterates, each seen before the average takes the last one's place."""
+    run, iterates = trainer(), []
+    step = run.state.optimizer.step
+    run.state.optimizer.step = lambda params, *rest: (step(params, *rest), iterates.append(params.double().clone()))
     for _ in range(CONFIG.n_steps):
         run.step()
-    assert float(run.state.memory["look"]) == looks
+    assert len(iterates) == CONFIG.n_steps
+    torch.testing.assert_close(run.state.model.params.double(), torch.stack(iterates[6:]).mean(0))
+    assert not torch.allclose(iterates[-1], run.state.model.params.double())
 
 
 @pytest.mark.parametrize(("largest", "rate"), [(np.inf, 2.0), (1e-3, None)])

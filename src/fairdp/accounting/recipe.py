@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairdp import _checks
 
 ALLOCATIONS = ("per_group", "average", "laplace", "none")
-AVERAGES = ("none", "recent", "second_half")
+AVERAGES = ("none", "second_half")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,24 +23,20 @@ class Statistics:
     Parameters
     ----------
     of
-        What a record's contribution is made from. ``"scores"``: its score under the present model; ``"norms"``: the
-        norm of its gradient too. Both are released before the gradient and steer it. ``"average"``: its score under
-        a model between the present one and the average; released beside the gradient, they steer the next step.
+        What a record's contribution is made from. ``"scores"``: its score; ``"norms"``: the norm of its gradient too.
+        Both are released before the gradient and steer it.
     size
         Number of coordinates.
     share
         Part of a step's privacy that goes to the statistics: their share of the inverse variances.
     what
         What the statistics are, as a code of `fairdp.accounting.words`.
-    every
-        Steps from one release to the next; accounted as if there were one at every step, and less costs no more.
     """
 
-    of: Literal["scores", "norms", "average"]
+    of: Literal["scores", "norms"]
     size: int
     share: float
     what: str
-    every: int = 1
 
     def __post_init__(self) -> None:
         # With no share they would be planned, and released, without noise.
@@ -118,8 +114,8 @@ class Recipe:
     parameter_noise
         Deviation of the noise on the parameters at which gradients are taken; zero for none.
     averaging
-        Which average of the iterates is deployed: ``"none"`` deploys the last iterate, ``"recent"`` weighs them by
-        powers of .95, ``"second_half"`` weighs those of the second half of the run alike.
+        Which average of the iterates is deployed: ``"none"`` deploys the last iterate, ``"second_half"``
+        weighs those of the second half of the run alike.
     surveys
         What is released about all training records, before and after the steps.
     joint

@@ -21,14 +21,9 @@ DECISIONS, DECISIONS_BY_LABEL = "decisions_by_group", "decisions_by_group_and_la
 SOFT_PREDICTIONS, SOFT_PREDICTIONS_BY_LABEL = "soft_predictions_by_group", "soft_predictions_by_group_and_label"
 LONG_GRADIENTS = "long_gradients_by_group"
 
-# How far, at most, noisy decisions by label may raise the clip norm.
-MOST_CLIP_ROOM = 6.0
-
-_COUNTED = "of the positive decisions of a model between the current iterate and the running average"
 _STATISTICS = {
-    DECISIONS: f"per-group counts {_COUNTED}",
-    DECISIONS_BY_LABEL: f"counts by group and label {_COUNTED}, with the sizes of these cells (they raise the clip "
-    f"norm, to at most {MOST_CLIP_ROOM:g} times its usual value, and the noise with it)",
+    DECISIONS: "per-group counts of the current model's positive and negative decisions",
+    DECISIONS_BY_LABEL: "counts by group and label of the current model's positive and negative decisions",
     SOFT_PREDICTIONS: "a histogram of soft predictions for each group",
     SOFT_PREDICTIONS_BY_LABEL: "a histogram of soft predictions for each group and label",
     LONG_GRADIENTS: "the number of gradients in each group that exceed the clip norm (it raises the group's clip norm, "

@@ -30,8 +30,6 @@ class Defaults:
     momentum: float = 0.0
     # Noise that a step may move a parameter by: with few records the step is made smaller.
     largest_noise_step: float = math.inf
-    # Another forward pass through a network is dear, another product with a vector is not.
-    steps_per_look: int = 4
     fewest_steps: int = FEWEST_STEPS
     most_steps: int = 10**9
     # The step size is at most so much for each record.
@@ -110,9 +108,9 @@ METHOD_DEFAULTS: dict[tuple[str, str], Defaults] = {
         _PULLED,
         sample_rate=0.3,
         n_epochs=120,
-        learning_rates=(7.0,),
-        largest_noise_step=0.04,
-        steps_per_look=1,
+        clip_norm=8.0,
+        learning_rates=(0.8,),
+        largest_noise_step=0.02,
     ),
 }
 METHOD_IMAGES = {"fairdp_frontier": "oriented_gradients"}
@@ -228,6 +226,5 @@ def train_config(
         asks_share=defaults.asks_share,
         # A step size that was asked for is taken.
         largest_noise_step=defaults.largest_noise_step if learning_rate is None else math.inf,
-        steps_per_look=defaults.steps_per_look,
         **others,
     )

@@ -11,12 +11,10 @@ from fairdp.config.parameters import MODELS, Parameters, check_parameters
 class ModelConfig:
     """Which extractor stands before the linear head.
 
-    A logistic model with ``n_active`` has bounded inputs, as if so many of them were not zero in a record; with
-    ``normalize_inputs`` all records have about the same norm, so that clipping treats them alike, and inputs that are
-    numbers (``numeric``, by position) are bent, so that a score need not rise or fall with them. A joint model has
-    ``n_cells`` outputs; before it stand rows of norm ``row_norm``, in which numbers become hats and bins (``zeros``:
-    where zero lies on the scale of each; ``bounded``: whether they are within [0, 1], as declared columns are;
-    ``most_squares``: the squared norm of such a row before weights, at most).
+    A logistic model with ``n_active`` has bounded inputs, as if so many of them were not zero in a record. A joint
+    model has ``n_cells`` outputs; before it stand rows of norm ``row_norm``, in which numbers (``numeric``, by
+    position) become hats and bins (``zeros``: where zero lies on the scale of each; ``bounded``: whether they are
+    within [0, 1], as declared columns are; ``most_squares``: the squared norm of such a row before weights, at most).
     """
 
     kind: str
@@ -24,7 +22,6 @@ class ModelConfig:
     activation: str = "relu"
     normalize_embedding: bool = Parameters.normalize_embedding
     n_active: int = 0
-    normalize_inputs: bool = False
     numeric: tuple[int, ...] = ()
     n_cells: int = 0
     zeros: tuple[float, ...] = ()

@@ -21,8 +21,6 @@ class TrainConfig:
     largest_noise_step
         Standard deviation of the noise that a step adds to a parameter, at most: the step size is lowered to it. At
         the clip norm above, where a method makes it larger, and before momentum.
-    steps_per_look
-        Every how many steps ``fairdp_parity`` looks at the decisions of the averaged model.
     price
         Most accuracy to pay for a unit of gap; infinite to pay what it takes.
     asks, asks_share
@@ -46,7 +44,6 @@ class TrainConfig:
     min_ratio: float = 0.0
     positive_rate: float | None = None
     largest_noise_step: float = math.inf
-    steps_per_look: int = 1
     price: float = math.inf
     cost_ratio: float = Parameters.cost_ratio
     asks: str = ""
@@ -64,7 +61,6 @@ class TrainConfig:
             **{name: value for name, value in values.items() if name in DECLARED},
         )
         _checks.positive(largest_noise_step=self.largest_noise_step)
-        _checks.positive_integer(steps_per_look=self.steps_per_look)
         for name in ("n_steps", "n_members", "max_physical_batch_size"):
             object.__setattr__(self, name, int(values[name]))
 

@@ -81,7 +81,7 @@ def _known_extractor(config: ModelConfig, shape: tuple[int, ...], generator: tor
 
 def _layers(config: ModelConfig, shape: tuple[int, ...]) -> nn.Module:
     if config.kind == "logistic":
-        return logistic(config, shape)
+        return logistic(config.n_active)
     activation, normalize = config.activation, config.normalize_embedding
     if config.kind == "mlp":
         return mlp(math.prod(shape), config.hidden, activation=activation, normalize_embedding=normalize)

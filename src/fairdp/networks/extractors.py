@@ -6,11 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from fairdp._checks import ParameterError
-from fairdp.config.model import ModelConfig
 from fairdp.networks.hat_rows import HatRows
 from fairdp.networks.oriented_gradients import CentredRows, ImageRows, OrientedGradients
-
-_N_HATS = 6
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -52,34 +49,9 @@ class BoundedInputs(nn.Module):
         return torch.where(norms.isfinite(), records / norms.clamp(min=1.0), 0.0)
 
 
-class NormalizedInputs(nn.Module):
-    """x / √(‖x‖² + 1): records of about the same norm, none of which is lost to clipping; no constant is learnt.
-
-    Inputs that are numbers in [0, 1] are first replaced by six hat functions and their fourth root: a linear score of
-    these is any piecewise linear function of the number, and tells small values of a heavy tail apart.
-    """
-
-    def __init__(self, n_inputs: int, numeric: tuple[int, ...]) -> None:
-        super().__init__()
-        self.numeric = numeric
-        self.others = [position for position in range(n_inputs) if position not in numeric]
-
-    def forward(self, records: Tensor) -> Tensor:
-        if self.numeric:
-            numbers = records[:, self.numeric]
-            hats = torch.relu(1 - (_N_HATS - 1) * (numbers[:, :, None] - torch.linspace(0, 1, _N_HATS)).abs())
-            roots = numbers.clamp(min=0.0).pow(0.25)
-            records = torch.cat([records[:, self.others], hats.flatten(1), roots], 1)
-        return records / (records.square().sum(1, keepdim=True) + 1).sqrt()
-
-
-def logistic(config: ModelConfig | None = None, shape: tuple[int, ...] = ()) -> nn.Module:
-    """No trained extractor, but perhaps a public map of the features: the score is linear in them."""
-    if config is None or not (config.n_active or config.normalize_inputs):
-        return nn.Flatten()
-    n_inputs = math.prod(shape)
-    input_layer = BoundedInputs(config.n_active) if config.n_active else NormalizedInputs(n_inputs, config.numeric)
-    return nn.Sequential(nn.Flatten(), input_layer)
+def logistic(n_active: int = 0) -> nn.Module:
+    """No trained extractor, but perhaps bounded inputs: the score is linear in them."""
+    return nn.Sequential(nn.Flatten(), BoundedInputs(n_active)) if n_active else nn.Flatten()
 
 
 def mlp(
@@ -143,7 +115,6 @@ _APART = {
         Codes,
         UnitNorm,
         BoundedInputs,
-        NormalizedInputs,
         HatRows,
         ImageRows,
         OrientedGradients,

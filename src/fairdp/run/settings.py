@@ -150,7 +150,6 @@ class RunSettings:
     def model_config(self, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int) -> ModelConfig:
         """The network for records of this shape; ``columns`` is what is public about a table's columns."""
         kind, method = self.kind(shape), METHODS[self.method]
-        normalizes = kind == "logistic" and method.averages and not method.joint
         n_inputs = math.prod(shape)
         n_active = n_inputs if columns is None else min(columns.n_columns, n_inputs)
         config = ModelConfig(
@@ -158,8 +157,6 @@ class RunSettings:
             hidden=self.hidden,
             activation=self.activation or defaults_of(kind, self.method).activation,
             normalize_embedding=self.normalize_embedding,
-            normalize_inputs=normalizes,
-            numeric=columns.numeric if normalizes and columns is not None else (),
             n_active=n_active if method.closed_form else 0,
         )
         if not method.joint:

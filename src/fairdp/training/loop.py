@@ -114,26 +114,22 @@ class Trainer:
         state, recipe = self.state, self.plan.recipe
         project_to_ball(state.model.heads, recipe.weight_bound)
         if state.average is not None:
-            state.average.lerp_(state.model.params, weight_in_average(recipe.averaging, state.step, self.plan.n_steps))
+            state.average.lerp_(state.model.params, weight_in_average(state.step, self.plan.n_steps))
             if state.step == self.plan.n_steps:
                 state.deploy_average()
 
     def _learned(self, batch: list[Block], keys: StepKeys) -> Memory:
-        """What the companion knows as this step's gradient is made, after its statistics are released where it has any.
-
-        Statistics of the average steer the next step, so that this one's gradient is made from what was known before.
-        """
-        state, statistics = self.state, self.beside
-        if not isinstance(statistics, Statistics) or (state.step - 1) % statistics.every:
+        """What the companion knows as this step's gradient is made: its statistics, if any, are released first."""
+        state = self.state
+        if not isinstance(self.beside, Statistics):
             return state.memory
-        before, point = state.memory, state.between_iterate_and_average((state.step - 1) / self.plan.n_steps)
-        bounded = self.sums.statistics(batch, before, point)
+        bounded = self.sums.statistics(batch, state.memory)
         std, multipliers = self.plan.statistics_std, self.plan.statistics_multipliers
         stream = keys.stream("statistics")
         noisy = add_gaussian_noise(bounded, std, accounted_multipliers=multipliers, stream=stream, purpose="statistics")
-        state.memory = dict(before)
+        state.memory = dict(state.memory)
         self.companion.learn(noisy, state.memory)
-        return before if statistics.of == "average" else state.memory
+        return state.memory
 
     def _with_noise(self, bounded: BoundedSum, keys: StepKeys) -> Tensor:
         """If clip norms differ, the noise follows the largest over all groups, whoever is in the batch."""

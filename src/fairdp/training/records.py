@@ -44,13 +44,6 @@ class Part:
         """The records, gone forward through the model as it is at the first call."""
         return self.records.route.forward(self.rows)
 
-    def scores_now(self) -> Tensor:
-        """Scores under the current parameters of the model; nothing is kept for a backward pass."""
-        model = self.records.model
-        assert isinstance(self.rows, Tensor)
-        embeddings = self.rows if self.records.is_embedded else model.embed(self.rows)
-        return model.outputs(embeddings)
-
 
 class Records:
     """All records of a run, as a model takes them: inputs, or embeddings that no training changes."""

@@ -59,16 +59,6 @@ class TrainingState:
     memory: Memory = field(default_factory=dict)
     average: Tensor | None = None
 
-    def between_iterate_and_average(self, share: float) -> Tensor:
-        """The iterate if there is no average; otherwise the point this share of the way from it to the average.
-
-        Statistics of the average are taken at a share that grows from zero to one: what the average will be, while a
-        controller still changes much, and by the end what is deployed. Seen through the average alone, whatever a
-        controller does would show some twenty steps later, and it would swing.
-        """
-        params = self.model.params
-        return params if self.average is None else torch.lerp(params, self.average, share)
-
     def deploy_average(self) -> None:
         """Replace the last iterate with the average of the iterates, if there is one."""
         if self.average is not None:

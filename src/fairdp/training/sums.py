@@ -23,14 +23,14 @@ class Sums:
     def __init__(self, model: ScoreModel, recipe: Recipe, companion: Companion) -> None:
         self.model, self.recipe, self.companion, self.beside = model, recipe, companion, companion.beside
 
-    def statistics(self, batch: list[Block], memory: Memory, point: Tensor) -> BoundedSum:
-        """Sum of what the batch adds to the statistics; ``point`` is where those of the average take their scores."""
+    def statistics(self, batch: list[Block], memory: Memory) -> BoundedSum:
+        """Sum of what the batch adds to the statistics."""
         assert isinstance(self.beside, Statistics)
         sums = []
         for block in batch:
             sums.append(torch.zeros(self.beside.size, dtype=torch.float64))
             for part in block:
-                seen = self._measured(part, memory, point)
+                seen = self._measured(part, memory)
                 # A record without a finite score contributes nothing, although its decision would be a number.
                 add_bounded_rows(self.companion.contributions(seen, memory), seen.is_finite(), sums[-1])
         return BoundedSum(_added(sums), np.ones(len(self.recipe.group_sizes)))
@@ -59,12 +59,9 @@ class Sums:
         factors = self.companion.clip_factors(memory)
         return _ONE if factors is None else factors
 
-    def _measured(self, part: Part, memory: Memory, point: Tensor) -> Seen:
+    def _measured(self, part: Part, memory: Memory) -> Seen:
         """Records as statistics see them."""
         assert isinstance(self.beside, Statistics)
-        if self.beside.of == "average":
-            with self.model.moved_to(point):
-                return Seen(part.scores_now(), part.labels, part.groups)
         if self.beside.of == "norms":
             part.norms = gradient_norms(self._gradients(part, memory))
             return replace(_seen(part), norms=part.norms)

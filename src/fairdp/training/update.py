@@ -23,9 +23,9 @@ def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig
     state.optimizer.step(state.model.params, noisy, rate)
 
 
-def weight_in_average(averaging: str, step: int, n_steps: int) -> float:
-    """Weight of the iterate after a step, the first being 1, in the average that is deployed."""
-    return 0.05 if averaging == "recent" else 1 / max(1, step - n_steps // 2)
+def weight_in_average(step: int, n_steps: int) -> float:
+    """Weight of the iterate after a step, the first being 1, in the average over the second half of a run."""
+    return 1 / max(1, step - n_steps // 2)
 
 
 def project_to_ball(heads: Tensor, radius: float) -> None:

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from fairdp import FairDPClassifier
 from fairdp.experiments.sweeps import store as stored
 from fairdp.experiments.sweeps import training
-from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, control_at, figures_of
+from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, figures_of
 from fairdp.experiments.sweeps.paper_tau import paper_taus
 from fairdp.experiments.sweeps.parallel import Workers
 from fairdp.experiments.sweeps.populations import Population, load
@@ -75,7 +75,7 @@ def test_a_smoothed_model_does_not_run_for_every_training_record():
 
 
 def test_a_control_at_the_models_own_rate_is_the_model(figures):
-    own = control_at([figures], figures["positive_rate"])
+    own = figures.at_rate(figures["positive_rate"])
     for name in ("accuracy", *GAPS):
         assert own[name] == pytest.approx(figures[name], abs=0.02)
 
@@ -144,10 +144,9 @@ def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
 
 def test_a_control_is_read_at_the_rate_of_the_row():
     curves = {"positive_rate": [0.1, 0.3], "gap": [0.02, 0.06], "accuracy": [0.8, 0.7]}
-    other = {**curves, "gap": [0.04, 0.08], "accuracy": [0.9, 0.8]}
-    runs = [Trained(numbers={"auc": 0.8}, moved=curves), Trained(numbers={"auc": 0.9}, moved=other)]
-    expected = {"auc": 0.85, "positive_rate": 0.2, "gap": 0.05, "accuracy": 0.8}
-    assert control_at(runs, 0.2) == {name: pytest.approx(value) for name, value in expected.items()}
+    expected = {"auc": 0.8, "positive_rate": 0.2, "gap": 0.04, "accuracy": 0.75}
+    control = Trained(numbers={"auc": 0.8}, moved=curves)
+    assert control.at_rate(0.2) == {name: pytest.approx(value) for name, value in expected.items()}
 
 
 def test_means_and_their_errors():

@@ -157,7 +157,6 @@ def test_the_order_of_groups_in_a_file_does_not_matter(saved_as):
         ("method dpsgd_smooth", ("smoothing", "seed"), 7),
         ("method fairfm", ("model", "n_active"), 1),
         ("method fairdp_parity", ("model", "numeric"), [0]),
-        ("method fairdp_parity", ("model", "normalize_inputs"), False),
         ("method dp_postprocess", ("predictor", "flips"), [[0.0, 0.5], [0.0, 1.0]]),
     ],
 )

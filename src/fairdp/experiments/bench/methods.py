@@ -2,7 +2,6 @@
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
-from fairdp.config.defaults import defaults_of
 from fairdp.config.model import ModelConfig
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
@@ -18,7 +17,7 @@ from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
-# Timed together: some methods release more in one step out of four.
+# Timed together: one step is short.
 BLOCK = 8
 TRAINING, TRAINING_ROUNDS = 80, 3
 
@@ -41,7 +40,7 @@ def methods_vs_dpsgd(task: Task) -> dict[str, float]:
 
 def _block(name: str, task: Task, data: GroupedData, n_rounds: int) -> Step:
     # Each round takes a block untimed and one timed.
-    config = _config(name, task, n_steps=2 * BLOCK * (n_rounds + WARM_UP_ROUNDS))
+    config = _config(task, n_steps=2 * BLOCK * (n_rounds + WARM_UP_ROUNDS))
     plan = make_plan(METHODS[name].recipe(config, _sizes(data)), BUDGET, n_steps=config.n_steps)
     generators = Generators.of(0)
     kind = ModelConfig(kind="mlp", hidden=(64, 64), n_cells=plan.recipe.n_cells)
@@ -57,7 +56,7 @@ def _block(name: str, task: Task, data: GroupedData, n_rounds: int) -> Step:
 
 
 def _training(name: str, task: Task, data: GroupedData) -> Step:
-    config = _config(name, task, n_steps=TRAINING)
+    config = _config(task, n_steps=TRAINING)
     plan = make_plan(METHODS[name].recipe(config, _sizes(data)), BUDGET, n_steps=TRAINING)
     linear = METHODS[name].closed_form
     kind = ModelConfig(kind="logistic", n_active=task.shape[0]) if linear else ModelConfig(kind="mlp", hidden=(64, 64))
@@ -73,14 +72,8 @@ def _training(name: str, task: Task, data: GroupedData) -> Step:
     return train
 
 
-def _config(name: str, task: Task, *, n_steps: int) -> TrainConfig:
-    return TrainConfig(
-        sample_rate=task.sample_rate,
-        n_steps=n_steps,
-        clip_norm=1.0,
-        learning_rates=(0.005,),
-        steps_per_look=defaults_of("mlp", name).steps_per_look,
-    )
+def _config(task: Task, *, n_steps: int) -> TrainConfig:
+    return TrainConfig(sample_rate=task.sample_rate, n_steps=n_steps, clip_norm=1.0, learning_rates=(0.005,))
 
 
 def _sizes(data: GroupedData) -> tuple[float, ...]:

@@ -122,22 +122,6 @@ _ALL = (
         "What the default promises, on tables whose law is known: prices, targets, verdicts, and its frontier.",
     ),
     Study(
-        "parity",
-        "parity.frontier_study",
-        "How well methods with a target for demographic parity hold it, and what it costs, at three budgets.",
-    ),
-    Study("parity-notions", "parity.notion_study", "The same for equal opportunity, equalized odds, and four groups."),
-    Study(
-        "parity-faces",
-        "parity.faces_study",
-        "A frontier on faces, with models without a target at the same positive rate beside it.",
-    ),
-    Study(
-        "parity-certified",
-        "parity.certified_study",
-        "The gap and the ratio that are certified of models that aim at a gap, on Adult.",
-    ),
-    Study(
         "noise",
         "noise.noise_study",
         "How large a step's noise is when groups weigh by their size or equally, and are sampled alike or not.",
@@ -147,6 +131,5 @@ _ALL = (
         "audit_campaign.campaign_study",
         "How often lower bounds on ε from attacks pass the ε that is stated, over a thousand small audits.",
     ),
-    Study("parity-splits", "parity.split_study", "The same on splits and populations on which no constant was chosen."),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

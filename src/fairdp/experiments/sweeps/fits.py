@@ -176,8 +176,3 @@ def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]
             for shift in shifts
         }
     return found
-
-
-def control_at(runs: Iterable[Trained], positive_rate: float) -> Mapping[str, float]:
-    """Means over control models whose thresholds are moved to a positive rate."""
-    return Row.of({}, [fitted.at_rate(positive_rate) for fitted in runs]).mean
