@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fairdp.frontier.curve import Frontier, falling
+from fairdp.frontier.curve import Frontier, falling, spread_of
 from fairdp.frontier.events import Events, plain_values
 from fairdp.frontier.ranking import exact_ranking
 from fairdp.frontier.sketch import exact_sketch
@@ -327,3 +327,38 @@ def test_figures_between_positions_are_interpolated():
     row = np.arange(65.0)
     assert frontier.at(row, (LINE[3] + LINE[4]) / 2) == pytest.approx(3.5)
     assert frontier.at(row, 0.0) == 32.0
+
+
+def test_the_spread_of_many_rates_by_hand():
+    """The variance of the three is .04; .00045 of it is noise."""
+    rates, errors = np.array([[0.3], [0.5], [0.7]]), np.full((3, 1), 0.0003**0.5)
+    value, error = spread_of(rates, errors, ratio=False)
+    real = (0.08 - 3 * 0.0003) / 2
+    drawn = 0.4 * (real / (real + 0.0003)) ** 0.5
+    assert value == pytest.approx([drawn])
+    assert error == pytest.approx([np.hypot(0.0006**0.5, (0.4 - drawn) / 2)])
+    assert spread_of(rates[:2], errors[:2], ratio=False)[1] == pytest.approx([0.0006**0.5])
+
+
+@dataclass(frozen=True)
+class TwoBands:
+    """What `Frontier._spread` asks of a frontier: two bands of two events, at one position."""
+
+    rates: tuple[np.ndarray, np.ndarray]
+    events = Events("equalized_odds", 2)
+    measurable = np.ones(4, dtype=bool)
+
+    @property
+    def compared(self) -> np.ndarray:
+        return self.rates[0]
+
+
+def test_a_band_of_which_less_is_known_adds_to_the_doubt():
+    """Gaps of .05 and .04, to .003 · √2 and .03 · √2: the second may well be the larger one."""
+    rates = np.array([[0.10], [0.15], [0.50], [0.54]])
+    seen = TwoBands((rates, np.array([[0.003], [0.003], [0.03], [0.03]])))
+    gap, doubt = Frontier._spread(seen, ratio=False)
+    assert gap == pytest.approx([0.05])
+    assert doubt == pytest.approx([0.04 + 0.03 * 2**0.5 - 0.05])
+    clear = TwoBands((rates, np.full((4, 1), 0.003)))
+    assert Frontier._spread(clear, ratio=False)[1] == pytest.approx([0.003 * 2**0.5])

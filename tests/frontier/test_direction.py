@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from fairdp.frontier.curve import _AROUND
-from fairdp.frontier.direction import _levelled, find_direction, last_looks, pulled, stages_of
+from fairdp.frontier.direction import _Ascent, _levelled, find_direction, last_looks, pulled, response, stages_of
 from fairdp.frontier.events import Events, plain_values, total_price
 from statistical import assert_rate_at_most
 
@@ -225,3 +225,43 @@ def test_a_step_minimises_what_it_says(seed):
 
 def test_prices_within_the_dead_band_are_none():
     assert _levelled(np.array([0.1, -0.1]), np.ones(2), np.full(2, 0.2)).tolist() == [0.0, 0.0]
+
+
+def test_what_prices_do_to_rates_by_hand():
+    sizes = np.array([30.0, 10.0, 40.0, 20.0])
+    assert response(Events("demographic_parity", 2), sizes) == pytest.approx(np.diag([1 / 0.4, 1 / 0.6]))
+    assert response(Events("equal_opportunity", 2), sizes) == pytest.approx(np.diag([10.0, 5.0]))
+    # Events are label 0 of either group, then label 1; those of one group share what they do.
+    both = response(Events("equalized_odds", 2), sizes)
+    assert both[0, 2] == pytest.approx(0.4 / 4 / (0.3 * 0.1))
+    assert both[1, 1] == pytest.approx(1.1 * 0.6 / 4 / 0.4**2)
+    assert both[0, 1] == both[0, 3] == 0.0
+    assert both == pytest.approx(both.T)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("most", [np.inf, 0.05])
+def test_prices_of_both_labels_are_balanced_together(seed, most):
+    """Against a general solver; the rounds are few, so that prices are near the best, and their value nearer."""
+    rng = np.random.default_rng(seed)
+    events, sizes = Events("equalized_odds", 2), rng.uniform(500, 5000, 4)
+    state = _Ascent(events, sizes, gap=0.04, most=most, std=10.0, n_looks=N_LOOKS)
+    start, rates = np.array([-0.02, 0.02, 0.01, -0.01]), rng.uniform(0.1, 0.5, 4)
+
+    def objective(split):
+        prices = split[:4] - split[4:]
+        away = prices - start
+        return away @ state.response @ away / 2 - rates @ prices + state.dead @ (split[:4] + split[4:])
+
+    limits = [{"type": "eq", "fun": lambda split, band=band: (split[:4] - split[4:])[band].sum()} for band in BANDS]
+    limits += [] if math.isinf(most) else [{"type": "ineq", "fun": lambda split: most - split.sum() / 2}]
+    solved = minimize(objective, np.zeros(8), bounds=[(0, None)] * 8, constraints=limits, tol=1e-12)
+    found = state.next_prices(start, rates, 1.0)
+    value, best = objective(np.concatenate([found.clip(0), (-found).clip(0)])), objective(solved.x)
+    none = objective(np.zeros(8))
+    assert best - 1e-7 <= value <= best + 0.01 * (none - best)
+    assert total_price(found) <= most + 1e-9
+    assert [found[band].sum() for band in BANDS] == pytest.approx([0.0, 0.0], abs=1e-9)
+
+
+BANDS = (slice(0, 2), slice(2, 4))

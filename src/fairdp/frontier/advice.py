@@ -58,7 +58,8 @@ def _missed(verdict: Verdict) -> str:
     what = "ratio" if target.kind == "min_ratio" else "gap"
     found = f"{what} about {target.estimate:.2f} instead of {target.value:.2f}"
     if target.rest is None:
-        unreachable = "no price on the frontier closes the rest; " if verdict.has_prices else ""
+        kept = "no price on the frontier closes the rest and keeps two thirds of the positive decisions; "
+        unreachable = kept if verdict.has_prices else ""
         looser = "`min_ratio`" if target.kind == "min_ratio" else "`max_gap`"
         return f"{found}; {unreachable}try {_BY_GROUP}, a looser {looser}, more records, or a larger `epsilon`."
     price, cost = target.rest

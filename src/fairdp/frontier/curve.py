@@ -184,13 +184,11 @@ class Frontier:
 
     def _spread(self, *, ratio: bool) -> tuple[Floats, Floats]:
         rates, errors = self.compared, self.rates[1]
-        worst, doubt = np.zeros(rates.shape[1]), np.zeros(rates.shape[1])
-        for band in np.unique(self.events.bands):
-            members = np.flatnonzero((self.events.bands == band) & self.measurable)
-            value, error = spread_of(rates[members], errors[members], ratio=ratio)
-            doubt = np.where(value >= worst, error, doubt)
-            worst = np.maximum(value, worst)
-        return worst, doubt
+        bands = [np.flatnonzero((self.events.bands == band) & self.measurable) for band in np.unique(self.events.bands)]
+        found = [spread_of(rates[members], errors[members], ratio=ratio) for members in bands]
+        worst = np.max([value for value, _ in found], axis=0)
+        # A band that seems better may be worse if less is known of it.
+        return worst, np.max([value + error for value, error in found], axis=0) - worst
 
     @cached_property
     def accuracy(self) -> tuple[Floats, Floats]:
@@ -226,13 +224,15 @@ def falling(values: Floats) -> Floats:
 def spread_of(rates: Floats, errors: Floats, *, ratio: bool) -> tuple[Floats, Floats]:
     """Largest less smallest rate at each position, or one less their ratio, and its standard error.
 
-    Noise alone spreads many rates: they are first drawn to their mean by what it explains.
+    Noise alone spreads many rates: they are first drawn to their mean by what it explains. How far is uncertain, too:
+    half of what this takes from the spread is added to its error.
     """
     columns = np.arange(rates.shape[1])
     if len(rates) < 2:
         return np.zeros(len(columns)), np.zeros(len(columns))
     if ratio:
         rates = np.maximum(rates, 0.0)
+    seen = rates
     if len(rates) > 2:
         weights = errors**-2.0
         mean = (weights * rates).sum(0) / weights.sum(0)
@@ -243,4 +243,4 @@ def spread_of(rates: Floats, errors: Floats, *, ratio: bool) -> tuple[Floats, Fl
     above, below = errors[top, columns], errors[bottom, columns]
     if ratio:
         return 1 - low / high, np.hypot(below, low / high * above) / high
-    return high - low, np.hypot(above, below)
+    return high - low, np.hypot(np.hypot(above, below), (np.ptp(seen, axis=0) - (high - low)) / 2)

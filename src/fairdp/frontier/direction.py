@@ -8,12 +8,16 @@ from numpy.typing import NDArray
 
 from fairdp.frontier.events import Events, Flags, Floats, plain_values, summed, total_price
 
-# Steps of prices per unit of gap, and the part of the looks that each is used for: far first, then ever closer.
-_STAGES = ((12.0, 0.25), (3.0, 0.25), (0.5, 0.5))
+# Parts of the looks, and steps of prices per unit of gap in each: far first, then ever closer.
+_PARTS, _GAINS, _GAINS_OF_BOTH = (0.25, 0.25, 0.5), (12.0, 3.0, 0.5), (1.0, 0.3, 0.1)
 # The first looks of a stage still show where it came from.
 _SETTLING = 1 / 3
 # How many deviations of its noise a rate must differ by before it is pulled, and when it is too noisy to be pulled.
-_DEAD_BAND, _BLIND = 2.0, 0.05
+_DEAD_BAND, _BLIND = 0.5, 0.05
+# Part of the gap that is aimed at where rates of both labels should agree: one more of them is the worst by chance.
+_INSIDE = 0.5
+# Where a group has two prices, they answer to this much beyond what they share, and so many rounds balance them.
+_APART, _ROUNDS = 0.1, 30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,11 +47,12 @@ def find_direction(
     r"""Proximal dual ascent on noisy rates, in stages of falling gain, each started at the mean of the one before.
 
     .. math::
-        \nu \leftarrow \arg\min_{\sum_e \nu_e = 0} \sum_e (\nu_e - \nu^0_e - k_e r_e)^2 / 2 k_e + h_e |\nu_e|,
-        \qquad k_e = c\, \pi_e \min(1, n_e / 3 \sigma), \quad h_e = \max(g / 2, 2 s_e),
+        \nu \leftarrow \arg\min_{\sum_e \nu_e = 0} \tfrac 1 {2c} (\nu - \nu^0)^T H (\nu - \nu^0) - r^T \nu
+        + \sum_e h_e |\nu_e|, \qquad h_e = \max(g / 2, s_e / 2),
 
-    with the noisy rate :math:`r_e` of an event, its share :math:`\pi_e`, and the standard error :math:`s_e` of its rate
-    over the last looks: thin evidence asks for less, and what cannot be seen is not pulled.
+    with the noisy rate :math:`r_e` of an event, the standard error :math:`s_e` of its rate over the last looks, and the
+    gain :math:`c`. :math:`H` says how much rates answer to prices (`response`): thin evidence asks for less, and what
+    cannot be seen is not pulled. For both labels :math:`g` is half the gap to aim at.
 
     Parameters
     ----------
@@ -65,7 +70,7 @@ def find_direction(
     prices = np.zeros(len(state.sizes))
     # Whoever is in no event is counted too, as one more: the rate of everybody is then known.
     counted = np.vstack([events.members, 1 - events.members.max(0, keepdims=True)])
-    for (gain, _), n_steps in zip(_STAGES, stages_of(n_looks), strict=True):
+    for gain, n_steps in zip(state.gains, stages_of(n_looks), strict=True):
         kept: list[tuple[Floats, float, Floats]] = []
         for step in range(n_steps):
             positive = summed(chances, values + shift - events.pulls(prices, cell_sizes)) >= 0
@@ -83,7 +88,7 @@ def find_direction(
 
 def stages_of(n_looks: int) -> list[int]:
     """Looks of each stage: together so many as are paid for, never one more."""
-    lengths = [int(part * n_looks) for _, part in _STAGES[:-1]]
+    lengths = [int(part * n_looks) for part in _PARTS[:-1]]
     if not all(lengths):
         raise ValueError(f"n_looks must be at least 4, got {n_looks}.")
     return [*lengths, n_looks - sum(lengths)]
@@ -91,7 +96,7 @@ def stages_of(n_looks: int) -> list[int]:
 
 def last_looks(n_looks: int) -> float:
     """Number of looks whose mean the last stage ends with."""
-    return max(1.0, n_looks * _STAGES[-1][1] * (1 - _SETTLING))
+    return max(1.0, n_looks * _PARTS[-1] * (1 - _SETTLING))
 
 
 class _Ascent:
@@ -101,15 +106,28 @@ class _Ascent:
         self, events: Events, cell_sizes: Floats, *, gap: float, most: float, std: float, n_looks: int
     ) -> None:
         self.bands, self.sizes, self.most = events.bands, events.sizes(cell_sizes), most
-        self.shares = self.sizes / max(float(cell_sizes.sum()), 1.0)
         self.errors = std / np.sqrt(last_looks(n_looks)) / self.sizes
-        self.dead = np.maximum(gap / 2, _DEAD_BAND * self.errors)
-        self.belief = np.minimum(1.0, self.sizes / max(3 * std, 1e-12))
+        both = len(np.unique(self.bands)) > 1
+        self.gains = _GAINS_OF_BOTH if both else _GAINS
+        self.dead = np.maximum((_INSIDE if both else 1.0) * gap / 2, _DEAD_BAND * self.errors)
+        belief = np.minimum(1.0, self.sizes / max(3 * std, 1e-12))
+        self.response = response(events, cell_sizes) / np.sqrt(np.outer(belief, belief))
         self.pulled = pulled(self.errors, self.bands)
 
     def next_prices(self, prices: Floats, rates: Floats, gain: float) -> Floats:
-        steps = gain * self.shares * self.belief
-        aims = prices + steps * rates
+        """Solved by accelerated proximal gradients (Beck and Teboulle, 2009); at once if prices answer for themselves.
+
+        Sums of rows bound the response from above by a diagonal one, for which a step is exact.
+        """
+        response, steps = self.response / gain, gain / self.response.sum(1)
+        found, ahead = prices, prices
+        for index in range(_ROUNDS if np.count_nonzero(response) > len(prices) else 1):
+            before, found = found, self._affordable(ahead + steps * (rates - response @ (ahead - prices)), steps)
+            ahead = found + index / (index + 3) * (found - before)
+        return found
+
+    def _affordable(self, aims: Floats, steps: Floats) -> Floats:
+        """Balanced prices near the aims that cost no more than they may."""
         balanced = self._balanced(aims, steps, 0.0)
         if total_price(balanced) <= self.most:
             return balanced
@@ -130,6 +148,21 @@ class _Ascent:
             if members.any():
                 prices[members] = _levelled(aims[members], steps[members], self.dead[members] + wider)
         return prices
+
+
+def response(events: Events, cell_sizes: Floats) -> Floats:
+    r"""How much rates fall as prices rise, up to a factor, shape (n_events, n_events): 1 / share of the event.
+
+    Whoever is near a decision is about as likely to have either label. So where both labels of a group have prices,
+    these move the same people, a quarter of the group's share :math:`p` for either label, and the answer is
+    :math:`p / (4 \pi_e \pi_f)`.
+    """
+    shares = events.sizes(cell_sizes) / max(float(cell_sizes.sum()), 1.0)
+    if len(shares) == events.n_groups:
+        return np.diag(1 / shares)
+    same = events.groups[:, None] == events.groups
+    joint = same * (same @ shares) / 4 / np.outer(shares, shares)
+    return np.asarray(joint + _APART * np.diag(np.diag(joint)))
 
 
 def pulled(errors: Floats, bands: NDArray[np.int64]) -> Flags:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # A plan needs the recipe, and should not wait for torch.
 _RANKING, _FRONTIER_OF_ONE = 0.01, 0.01
 _CELLS = {"demographic_parity": 0.01, "equal_opportunity": 0.04, "equalized_odds": 0.04}
 _FRONTIER = {"demographic_parity": 0.10, "equal_opportunity": 0.14}
-_DIRECTION, _FRONTIER_AFTER_DIRECTION = 0.12, 0.06
+# Direction, and the frontier along it: both labels have twice as many rates, some of few records.
+_DIRECTION = {"demographic_parity": (0.12, 0.06), "equal_opportunity": (0.12, 0.06), "equalized_odds": (0.20, 0.10)}
 LOOKS = 100
 
 
@@ -59,8 +60,8 @@ def surveys_of(config: TrainConfig, n_groups: int) -> tuple[Survey, ...]:
         return (*asked, Survey(what=FRONTIER, share=_FRONTIER_OF_ONE))
     if not needs_direction(config, n_groups):
         return (*asked, Survey(what=FRONTIER, share=_FRONTIER[config.parity]))
-    direction = Survey(what=DIRECTION, share=_DIRECTION, n_looks=LOOKS)
-    return (*asked, direction, Survey(what=FRONTIER, share=_FRONTIER_AFTER_DIRECTION))
+    direction, along = _DIRECTION[config.parity]
+    return (*asked, Survey(what=DIRECTION, share=direction, n_looks=LOOKS), Survey(what=FRONTIER, share=along))
 
 
 def needs_direction(config: TrainConfig, n_groups: int) -> bool:

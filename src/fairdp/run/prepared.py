@@ -89,11 +89,12 @@ def prepare_run(
         public_assumptions=public_assumptions,
         selection=trial.selection if trial else None,
     )
-    progress.observe_plan(planned)
     model_config = settings.model_config(shape, columns, data.n_groups)
     check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
     model = build_model(model_config, shape, settings.module, generators.start_seed)
     model.smoothing = settings.smoothing(planned.config, generators)
+    # After all that may be refused.
+    progress.observe_plan(planned)
     return PreparedRun(
         settings=settings,
         parts=parts,

@@ -117,6 +117,11 @@ _ALL = (
         "What the default reaches on tables and images, with and without targets, beside its rivals.",
     ),
     Study(
+        "frontier-family",
+        "frontier_family.family_study",
+        "What the default promises, on tables whose law is known: prices, targets, verdicts, and its frontier.",
+    ),
+    Study(
         "noise",
         "noise.noise_study",
         "How large a step's noise is when groups weigh by their size or equally, and are sampled alike or not.",
