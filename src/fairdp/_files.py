@@ -34,6 +34,20 @@ def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
         raise
 
 
+def write_key(path: Path, key: bytes) -> None:
+    """Keep a secret key in a file of its own, for its owner only."""
+    write_file(path, key.hex().encode(), owner_only=True)
+
+
+def read_key(path: Path, n_bytes: int) -> bytes | None:
+    """The key of this length that a file keeps, or None if there is none."""
+    try:
+        key = bytes.fromhex(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return key if len(key) == n_bytes else None
+
+
 def write_out(out: Path, content: bytes) -> None:
     """Write the file that a command's ``out`` names, or say in one line why that cannot be."""
     try:

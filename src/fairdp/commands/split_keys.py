@@ -7,7 +7,7 @@ every run, stays with the data holder, in the register beside the model, and mak
 from pathlib import Path
 
 from fairdp._checks import InputError
-from fairdp._files import write_file
+from fairdp._files import read_key, write_key
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import read_checkpoint
 
@@ -21,18 +21,15 @@ def new_split_key(seed: int | None = None) -> bytes:
 
 def keep_split_key(checkpoint: Path, key: bytes) -> None:
     """Write the key beside the checkpoint of a run, whose training records must be the same when it is continued."""
-    write_file(split_key_path(checkpoint), key.hex().encode(), owner_only=True)
+    write_key(split_key_path(checkpoint), key)
 
 
 def kept_split_key(checkpoint: Path) -> bytes:
     """The key of the run that a checkpoint belongs to."""
     read_checkpoint(checkpoint)
     path = split_key_path(checkpoint)
-    try:
-        key = bytes.fromhex(path.read_text())
-    except (OSError, ValueError):
-        key = b""
-    if len(key) != KEY_BYTES:
+    key = read_key(path, KEY_BYTES)
+    if key is None:
         raise InputError(
             f"the key of the test split is not in {str(path)!r}, so that the run cannot be continued with the same "
             "records; restore the file, or start the run again."

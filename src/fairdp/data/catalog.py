@@ -126,29 +126,14 @@ def load_dataset(name: str, *, fetch_missing: bool = True, split_seed: int = 0) 
         Public seed of the 20 % test rows of ``credit`` and ``utkface`` and of the synthetic records.
         Adult has an official split.
     """
-    _check_name(name)
+    if name not in DATASETS:
+        raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}.")
     if name == "synthetic":
         return _load_synthetic(split_seed)
     folder, notes = _located(name, fetch_missing=fetch_missing)
     if name == "utkface":
         return _load_faces(folder, notes, split_seed)
     return _load_table(name, folder, notes, split_seed)
-
-
-def dataset_frames(
-    name: str, *, fetch_missing: bool = True, split_seed: int = 0
-) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """The training and test rows of a data set that is a table, as they stand in its files."""
-    _check_name(name)
-    if name in ("utkface", "synthetic"):
-        raise DataError(f"{name} is not a table; the tables are adult, adult_full and credit.")
-    folder, _ = _located(name, fetch_missing=fetch_missing)
-    return _frames(name, folder, split_seed)
-
-
-def _check_name(name: str) -> None:
-    if name not in DATASETS:
-        raise DataError(f"unknown data set {name!r}; known are {', '.join(DATASETS)}.")
 
 
 def _located(name: str, *, fetch_missing: bool) -> tuple[Path, tuple[str, ...]]:

@@ -64,11 +64,6 @@ class OrientedGradients(nn.Module):
         n_blocks = (2 * high - 1) * (2 * wide - 1) + (high - 1) * (wide - 1)
         return 4 * _N_ORIENTATIONS * n_blocks
 
-    @property
-    def norm_bound(self) -> float:
-        """What no row of features is longer than: one for each block."""
-        return math.sqrt(self.n_features / (4 * _N_ORIENTATIONS))
-
     def forward(self, images: Tensor) -> Tensor:
         ahead, behind = self._votes(_strongest_gradients(images))
         fine = ahead + behind

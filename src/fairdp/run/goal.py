@@ -73,11 +73,6 @@ class PrivacyGoal:
         return self.noise_multiplier is not None and self.n_steps is not None
 
     @property
-    def steps_follow(self) -> bool:
-        """Whether there are as many steps as ε allows."""
-        return self.noise_multiplier is not None and self.n_steps is None
-
-    @property
     def is_private(self) -> bool:
         """Whether any noise is asked for."""
         return self.epsilon is None or math.isfinite(self.epsilon)

@@ -11,15 +11,6 @@ from fairdp.metrics.rates import decision_counts, fairness_metrics
 
 
 @pytest.mark.needs_data("adult")
-def test_another_split_has_the_same_records_in_parts_of_the_same_sizes():
-    own, other = load(Population(dataset="adult")), load(Population(dataset="adult", split=2))
-    assert abs(own.test.n_samples - other.test.n_samples) <= 4
-    sums = [parts.train.X.sum(0) + parts.test.X.sum(0) for parts in (own, other)]
-    np.testing.assert_allclose(*sums)
-    assert not np.array_equal(own.train.X[:100], other.train.X[:100])
-
-
-@pytest.mark.needs_data("adult")
 def test_four_groups_are_the_two_told_apart_by_race():
     two, four = (load(Population(dataset="adult", by_race=own)) for own in (False, True))
     assert four.train.group_sizes.tolist() == [2129, 8642, 2616, 19174]

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 
 from fairdp._checks import InputError
-from fairdp._files import write_file
+from fairdp._files import read_key, write_key
 
 KEY_BYTES = 32
 
@@ -24,11 +24,8 @@ def holder_key(folder: Path) -> bytes:
     path = holder_key_path(folder)
     if not path.exists():
         return secrets.token_bytes(KEY_BYTES)
-    try:
-        key = bytes.fromhex(path.read_text())
-    except (OSError, ValueError):
-        key = b""
-    if len(key) != KEY_BYTES:
+    key = read_key(path, KEY_BYTES)
+    if key is None:
         raise InputError(
             f"{str(path)!r} holds no key of a comparison; restore it from a copy, or choose another `out`."
         )
@@ -37,4 +34,4 @@ def holder_key(folder: Path) -> bytes:
 
 def keep_holder_key(folder: Path, key: bytes) -> None:
     """Write the key, for its owner only."""
-    write_file(holder_key_path(folder), key.hex().encode(), owner_only=True)
+    write_key(holder_key_path(folder), key)

@@ -13,7 +13,6 @@ from fairdp.commands.records import Source, load_records
 from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
-from fairdp.data.splits import split_rows
 from fairdp.data.synthetic import N_TEST, N_TRAIN, synthetic_population
 from fairdp.streams import derived_key
 
@@ -27,7 +26,7 @@ class Population:
     dataset
         Named data set.
     split
-        None: as it is delivered. Else the seed of another split of all its records.
+        Seed of what is left to chance: who is drawn with a bias, and who is kept of a ratio or of so many records.
     by_race
         Whether the groups are told apart by race too, white or not, as an input says.
     by_every_race
@@ -35,10 +34,9 @@ class Population:
     bias
         Of a synthetic population, otherwise as the named one.
     ratio
-        None: as it is delivered. Else the largest group keeps so many times the training records of the smallest, ρ;
-        the split then decides which.
+        None: as it is delivered. Else the largest group keeps so many times the training records of the smallest, ρ.
     n_train
-        None: all training records. Else so many of them; the split then decides which.
+        None: all training records. Else so many of them.
     source
         Where a command's records come from, such as a user's own table; ``dataset`` then only names them.
     key
@@ -112,8 +110,6 @@ def load(population: Population) -> Parts:
         return replace(parts, train=_reduced(parts.train, population.ratio, population.split or 0))
     if population.n_train is not None:
         return replace(parts, train=_some(parts.train, population.n_train, population.split or 0))
-    if population.split is not None:
-        parts = _split_again(parts, population.split)
     if population.by_every_race:
         return _by_every_race(parts)
     return _by_race(parts) if population.by_race else parts
@@ -130,19 +126,6 @@ def _synthetic(bias: float, seed: int) -> Parts:
     people = replace(synthetic_population(), bias=bias)
     rng = np.random.default_rng([seed, int(1000 * bias)])
     return Parts(people.sample(N_TRAIN, rng), people.sample(N_TEST, rng), None)
-
-
-def _split_again(parts: Parts, seed: int) -> Parts:
-    """All records, in parts of the same shares."""
-    both = replace(
-        parts.train,
-        X=np.concatenate([parts.train.X, parts.test.X]),
-        y=np.concatenate([parts.train.y, parts.test.y]),
-        groups=np.concatenate([parts.train.groups, parts.test.groups]),
-    )
-    share = parts.test.n_samples / both.n_samples
-    train, test = split_rows(both.groups * 2 + both.y, seed=1000 + seed, test_share=share)
-    return Parts(both.take(train), both.take(test), parts.schema)
 
 
 def _reduced(train: GroupedData, ratio: float, seed: int) -> GroupedData:
