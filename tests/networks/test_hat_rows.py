@@ -153,12 +153,12 @@ def test_weights_by_hand():
 
 
 def test_many_numbers_and_few_records_get_small_weights_by_hand():
-    """Sixteen numbers weigh as four: hats ½; 1,000 records and noise of 24: 1000 / 2040 / 16 of that for bins."""
+    """Sixteen numbers weigh as four: hats ½; 1,000 records and noise of 24: (1000 / 2040 / 16)³ of that for bins."""
     rows = HatRows(16, dict.fromkeys(range(16), 0.0), most_squares=48.0, norm=1.0)
     rows.learn(torch.zeros(rows.width), n_records=1000, deviation=0.0)
     floor = (6 / 1000) ** -0.4
     assert rows.weights[0] == pytest.approx(0.5 * floor, rel=1e-5)
-    assert rows.weights[-1] == pytest.approx(0.5 * 1000 / (85 * 24) / 16 * floor, rel=1e-5)
+    assert rows.weights[-1] == pytest.approx(0.5 * (1000 / (85 * 24) / 16) ** 3 * floor, rel=1e-5)
 
 
 def test_chunks_do_not_matter(monkeypatch):
