@@ -1,6 +1,7 @@
 """Real data for tests: fetched where it can be had, and named at the end of the run where it cannot."""
 
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 
 import pytest
@@ -14,6 +15,14 @@ settings.register_profile("fresh")
 # For mutants, of which only whether they are noticed matters: no simpler example is looked for.
 settings.register_profile("first", derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands that tests run add up in a file of the test run, never in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAIRDP_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.sqlite"))
+        yield
 
 
 @lru_cache

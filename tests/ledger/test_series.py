@@ -5,9 +5,10 @@ import math
 import pytest
 
 from fairdp._checks import DataError, ParameterError
+from fairdp.certify.origin import share_of_alpha
 from fairdp.ledger.book import Ledger
 from fairdp.ledger.entries import Series
-from fairdp.ledger.series import ENDLESS, share_of_alpha
+from fairdp.ledger.series import ENDLESS
 from ledger_cases import claim, people, pure
 
 
@@ -49,9 +50,9 @@ def test_a_certificate_by_itself_is_in_no_series(ledger):
 
 @pytest.mark.parametrize("of", [1, 2, 12])
 def test_parts_of_alpha_are_one_together(of):
-    assert math.fsum(share_of_alpha(Series(number=k, of=of)) for k in range(1, of + 1)) == pytest.approx(1.0)
+    assert math.fsum(share_of_alpha(k, of) for k in range(1, of + 1)) == pytest.approx(1.0)
 
 
 def test_parts_of_a_series_without_end_are_less_than_one_together():
-    parts = [share_of_alpha(Series(number=k, of=ENDLESS)) for k in range(1, 20_000)]
+    parts = [share_of_alpha(k, ENDLESS) for k in range(1, 20_000)]
     assert 0.999 < math.fsum(parts) < 1.0

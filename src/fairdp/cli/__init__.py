@@ -15,6 +15,7 @@ from fairdp.cli.data import data
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
+from fairdp.cli.ledger import ledger
 from fairdp.cli.methods import methods
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
@@ -47,6 +48,7 @@ for command in (
     retarget,
     verify,
     audit,
+    ledger,
     export,
     plan,
     methods,
@@ -108,9 +110,19 @@ def _run(arguments: list[str]) -> None:
         except (InputError, OSError) as error:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise
-            command = fairdp.commands.get(context.invoked_subcommand or "", fairdp)
+            command = _invoked(arguments)
             message = in_flags(error, command) if isinstance(error, InputError) else str(error)
             raise click.ClickException(message) from error
+
+
+def _invoked(arguments: list[str]) -> click.Command:
+    """The command that was typed, or the one below it."""
+    command: click.Command = fairdp
+    for argument in arguments:
+        if not isinstance(command, click.Group) or argument not in command.commands:
+            break
+        command = command.commands[argument]
+    return command
 
 
 def _fail(message: str, code: int) -> None:

@@ -12,8 +12,10 @@ from fairdp.cli.options import (
     exit_unless_met,
     in_section,
     json_option,
+    ledger_options,
     model_options,
     parameter_options,
+    taken_ledger,
     taken_source,
 )
 from fairdp.cli.sections import OUTPUT, SectionedCommand
@@ -31,6 +33,7 @@ Examples:
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @data_options
 @parameter_options(*(name for name, declared in DECLARED.items() if declared.flag is not None))
+@ledger_options
 @model_options
 @in_section(
     OUTPUT,
@@ -60,6 +63,8 @@ def fit(
 
         task = FitTask(
             source=taken_source(parameters),
+            ledger=taken_ledger(parameters),
+            budget=parameters.pop("budget"),
             parameters=parameters,
             checkpoint=checkpoint,
             resume=resume,

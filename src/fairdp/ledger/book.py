@@ -78,11 +78,15 @@ class Ledger:
         self._store = Store(Path(path), patience=patience)
         self.path = self._store.path
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._store.close()
+
     def __enter__(self) -> "Ledger":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._store.close()
+        self.close()
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first; one clear line if the chain of hashes is broken."""

@@ -1,6 +1,5 @@
-"""Certificates that come again and again and hold all together: each spends a part of α."""
+"""Certificates that come again and again and hold all together: which of how many the next one is."""
 
-import math
 from collections.abc import Iterable
 
 from fairdp._checks import DataError, ParameterError
@@ -27,14 +26,6 @@ def next_in_series(entries: Iterable[Entry], model: str, of: int | None) -> Seri
     if of != ENDLESS and number > of:
         raise DataError(f"all {of} certificates of the series are made; fit the model again for another series.")
     return Series(number=number, of=of)
-
-
-def share_of_alpha(series: Series) -> float:
-    r"""The part of α that a certificate of a series spends; all parts together are at most one.
-
-    :math:`1 / N`, or :math:`6 / (\pi k)^2` for number k of a series without end.
-    """
-    return 1 / series.of if series.of != ENDLESS else 6 / (math.pi * series.number) ** 2
 
 
 def _length(of: int) -> str:
