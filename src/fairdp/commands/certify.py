@@ -111,6 +111,9 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     generators, names = Generators.of(task.seed), estimator.group_names_
     counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, len(names), generators.key("coins"))
     spending.charge_all()
+    fresh = seen.fingerprints()
+    if not task.allow_equal:
+        refuse_used(register.used, fresh)
     # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
     entry = spending.pay(
         pure_cost(task.epsilon, names),
@@ -118,7 +121,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
         model=spending.model_of(estimator.privacy_, digest),
         fresh=not task.allow_equal,
         of=task.of,
-        alongside=lambda: register.add(seen.fingerprints(), allow_equal=task.allow_equal),
+        alongside=lambda: register.add(fresh, allow_equal=task.allow_equal),
     )
     series = None if entry is None or entry.series is None else (entry.series.number, entry.series.of)
     assumed = _assumed(task, register.knows_training)
