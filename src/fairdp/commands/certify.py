@@ -29,13 +29,14 @@ from fairdp.certify.origin import (
 from fairdp.certify.record import certificate_record
 from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
+from fairdp.commands.progress import say_spent
 from fairdp.commands.saved_models import load_for_dataset, load_saved
-from fairdp.commands.spending import Spending
 from fairdp.config.certificate import SMALLEST_EPSILON
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
 from fairdp.ledger.costs import pure_cost
+from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
@@ -106,6 +107,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     if len(estimator.group_names_) < 2:
         raise SavedModelError(f"the model in {str(task.folder)!r} knows only one group, so there is no gap to certify.")
     digest = estimator.score_model_.digest()
+    model = spending.model_of(estimator.privacy_, digest)
     register = _Register(used_records_path(task.folder), digest)
     seen = _Seen(batches, register.used.key)
     generators, names = Generators.of(task.seed), estimator.group_names_
@@ -118,7 +120,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     entry = spending.pay(
         pure_cost(task.epsilon, names),
         _table_name(task, estimator),
-        model=spending.model_of(estimator.privacy_, digest),
+        model=model,
         fresh=not task.allow_equal,
         of=task.of,
         alongside=lambda: register.add(fresh, allow_equal=task.allow_equal),
@@ -128,7 +130,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
     estimator.save(task.folder)
     note = spending.note()
-    spending.complete()
+    say_spent(spending)
     return CertificateReport(
         method=estimator.method,
         n_certify=int(counts.sum()),

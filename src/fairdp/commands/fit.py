@@ -17,13 +17,13 @@ from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
 from fairdp.commands.measuring import hidden_beforehand, measure, warnings_of
-from fairdp.commands.progress import progress_bar, say
+from fairdp.commands.progress import progress_bar, say, say_spent
 from fairdp.commands.records import Records, Source, load_records, training_sizes
-from fairdp.commands.spending import Spending
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
 from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
+from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import declared_sizes
@@ -95,7 +95,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
     n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
-    spending.complete()
+    say_spent(spending)
     return FitReport(
         method=estimator.method,
         dataset=records.name,

@@ -1,7 +1,9 @@
-"""What a command writes into the ledger before it releases anything about a user's table."""
+"""One release about a user's table, from the rows that pass to the entry that pays for it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,6 @@ from fairdp._checks import DataError, ParameterError
 from fairdp._files import RecordError, from_plain, json_bytes, parsed_json, write_file
 from fairdp._format import rounded_up
 from fairdp.accounting.spent import LedgerNote, PrivacySpent
-from fairdp.commands.progress import say
 from fairdp.data.grouped import GroupedData
 from fairdp.ledger.book import Claim, Ledger, Receipt
 from fairdp.ledger.costs import Cost, cost_of
@@ -20,7 +21,7 @@ from fairdp.ledger.totals import record_total, table_total
 
 
 class Spending:
-    """What one command spends on one table; without a ledger nothing is added up.
+    """What one fit, search or certificate spends on one table; without a ledger nothing is added up.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Spending:
     """
 
     def __init__(
-        self, path: Path | None, *, command: str, budget: float | None = None, checkpoint: Path | None = None
+        self, path: str | Path | None, *, command: str, budget: float | None = None, checkpoint: Path | None = None
     ) -> None:
         if path is None and budget is not None:
             raise ParameterError("budget", budget, "needs a table of your own and a ledger that adds up what it spends")
@@ -55,11 +56,19 @@ class Spending:
         """What the rows of the table must pass; None without a ledger."""
         return None if self._hasher is None else self._hasher.add
 
+    def followed(self, data: GroupedData, raw: Callable[[], pd.DataFrame]) -> GroupedData:
+        """The records of a whole table, such that those in a part of them can be told by their places."""
+        if self._hasher is None:
+            return data
+        self._hasher.add(raw())
+        return replace(data, rows=np.arange(data.n_samples))
+
     def charge(self, *parts: GroupedData) -> None:
         """The records of these parts are used, the others of the table are not."""
         if self._hasher is not None and self._charged is None:
             rows = [part.rows for part in parts if part.rows is not None]
-            self._charged = self._hasher.hashed().take(np.concatenate(rows))
+            # Of records that were encoded elsewhere nobody knows what they were: any of the table may be among them.
+            self._charged = self._hasher.hashed().take(np.concatenate(rows)) if rows else None
 
     def charge_all(self) -> None:
         """All records of the table are used."""
@@ -135,15 +144,20 @@ class Spending:
             epsilon_sum=total.epsilon_sum,
         )
 
-    def complete(self) -> None:
-        """Note that the release is done, and tell the holder what the most exposed record has spent."""
+    def complete_for(self, fitted: Any) -> None:
+        """Put what the ledger says into the privacy record of an estimator, and note that its release is done."""
+        fitted.privacy_ = replace(fitted.privacy_, ledger=self.note())
+        self.complete()
+
+    def complete(self) -> str:
+        """Note that the release is done; what the record that has spent most has spent, for the data holder's eyes."""
         if self._ledger is None or self.receipt is None:
-            return
+            return ""
         self._ledger.complete(self.receipt)
         if self._checkpoint is not None:
             receipt_path(self._checkpoint).unlink(missing_ok=True)
         total = record_total(self._ledger.entries())
-        say(
+        return (
             f"ledger: entry {self.receipt.entry} in {str(self._ledger.path)!r}; record by record, which is for your "
             f"eyes only, the most that any record has spent is epsilon {rounded_up(total.epsilon)} at delta "
             f"{total.delta:.4g} (sum {rounded_up(total.epsilon_sum)})."
