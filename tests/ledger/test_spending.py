@@ -247,3 +247,48 @@ def test_a_search_in_python_has_no_ledger():
     data = synthetic_population().sample(200, np.random.default_rng(0))
     with pytest.raises(InputError, match="ledger='a' is for one fit"):
         tune(FairDPClassifier(ledger="a"), {"n_steps": [1, 2]}, data)
+
+
+def test_every_training_of_a_comparison_is_an_entry_and_too_many_are_refused_before_the_first(run):
+    command = (
+        "compare",
+        "january.csv",
+        *SHORT[:6],
+        "--methods",
+        "clean,dpsgd",
+        "--grid",
+        "n_steps=3",
+        "--out",
+        "compared",
+    )
+    refused = run(*command, "--epsilons", ".5,1", "--seeds", 2, "--budget", 2.5, "--workers", 1, code=2)
+    assert "epsilon 3 would pass the limit of 2.5 on table 'loans'" in refused
+    assert entries() == []
+    run(*command, "--epsilons", ".5", "--seeds", 2, "--budget", 2.5, "--workers", 2)
+    found = entries()
+    assert [(entry.command, entry.state, entry.table) for entry in found] == [("compare", "completed", "loans")] * 2
+    assert found[1].histories == ((1,),)
+    # Those that are kept from before are not paid for again.
+    run(*command, "--epsilons", ".5", "--seeds", 3, "--no-ledger", "--workers", 1)
+    run(*command, "--epsilons", ".5", "--seeds", 3, "--workers", 1)
+    assert len(entries()) == 2
+
+
+def test_an_own_loop_is_an_entry_too():
+    import torch
+
+    from fairdp import make_private_fair
+
+    table = people(600, seed=0)
+    records = (table[["income"]], table.approved, table.sex)
+    private = make_private_fair(torch.nn.Linear(1, 4), records, n_steps=2, ledger="own.sqlite", table="loans")
+    with Ledger("own.sqlite") as ledger:
+        assert [entry.state for entry in ledger.entries()] == ["spent"]
+    optimizer = torch.optim.SGD(private.parameters(), lr=0.1)
+    for _ in range(private.n_steps):
+        private.backward()
+        optimizer.step()
+    assert private.finish().privacy_.ledger.entry == 1
+    with Ledger("own.sqlite") as ledger:
+        assert [entry.state for entry in ledger.entries()] == ["completed"]
+        assert ledger.entries()[0].views

@@ -1,5 +1,6 @@
 """The ledger: what was spent on which records, written down before it is spent."""
 
+import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from fairdp import _checks
 from fairdp._checks import DataError
 from fairdp._files import to_plain
-from fairdp.ledger.costs import Cost
+from fairdp.ledger.costs import Cost, pure_cost
 from fairdp.ledger.entries import COMPLETE, COMPLETED, LIMIT, SPEND, Entry, Limit, View, read_entries, read_limits
 from fairdp.ledger.limits import check_limit, refuse_beyond
 from fairdp.ledger.records import HashedRecords, RecordHasher
@@ -95,6 +96,22 @@ class Ledger:
     def limits(self) -> dict[str, Limit]:
         """The limits that are in force, by table."""
         return read_limits(self._store.log())
+
+    @property
+    def identity(self) -> str:
+        """What a ledger is told from others by."""
+        return hashlib.blake2b(b"identity", key=self._store.key, digest_size=16).hexdigest()
+
+    def foresee(self, table: str, epsilon: float, budget: float | None) -> None:
+        """Refuse a sum of ε that would pass the budget or the limit of a table, before any of it is spent."""
+        rows = self._store.log()
+        limits = [limit for limit in read_limits(rows).values() if limit.table == table and limit.order is None]
+        if budget is not None:
+            _checks.finite_positive(budget=budget)
+            limits.append(Limit(table=table, epsilon=budget))
+        known = {entry.number: entry for entry in read_entries(rows)}
+        for limit in limits:
+            refuse_beyond(limit, pure_cost(epsilon, [table]), table, (), known)
 
     def hasher(self) -> RecordHasher:
         """Hashes rows so that they can be found in this ledger."""

@@ -52,6 +52,11 @@ class Spending:
             self._ledger.close()
 
     @property
+    def identity(self) -> str:
+        """What the ledger is told from others by; empty without one."""
+        return "" if self._ledger is None else self._ledger.identity
+
+    @property
     def observe(self) -> Callable[[pd.DataFrame], None] | None:
         """What the rows of the table must pass; None without a ledger."""
         return None if self._hasher is None else self._hasher.add
