@@ -25,10 +25,11 @@ def spend(path: Path, *, n_entries: int = 1, n_records: int = 20) -> list[Receip
     return [Receipt(entry=entry.number, token=entry.token) for entry in entries]
 
 
-def changed(path: Path, statement: str) -> None:
+def changed(path: Path, *statements: str) -> None:
     """By somebody with another program."""
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(statement)
+    for statement in statements:
+        connection.execute(statement)
     connection.close()
 
 
@@ -66,6 +67,7 @@ def test_entries_are_read_as_they_were_written(path):
     "statement",
     [
         "UPDATE log SET body = replace(body, '0.1', '0.0') WHERE number = 2",
+        "UPDATE log SET body = CAST(replace(body, '0.1', '0.0') AS BLOB) WHERE number = 2",
         "UPDATE log SET kind = 'limit' WHERE number = 2",
         "DELETE FROM log WHERE number = 2",
         "UPDATE log SET number = 9 WHERE number = 3",
@@ -80,6 +82,20 @@ def test_a_row_that_was_changed_or_removed_is_noticed_whenever_the_ledger_is_use
             ledger.spend(claim(ledger, pure(0.1), None))
         with pytest.raises(DataError, match="is damaged"):
             ledger.check()
+
+
+def test_a_row_of_another_copy_of_the_same_ledger_is_noticed(path, tmp_path):
+    spend(path)
+    shutil.copy(path, tmp_path / "copy")
+    spend(path, n_entries=2)
+    spend(tmp_path / "copy")
+    changed(
+        path,
+        f"ATTACH '{tmp_path / 'copy'}' AS other",
+        "UPDATE log SET (body, hash) = (SELECT body, hash FROM other.log WHERE number = 2) WHERE number = 2",
+    )
+    with Ledger(path) as ledger, pytest.raises(DataError, match="row 3 was changed"):
+        ledger.check()
 
 
 @pytest.mark.parametrize(
