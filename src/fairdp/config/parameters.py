@@ -135,7 +135,6 @@ class Parameters:
         check=limits.share(0.2),
         when_none="any",
     )
-
     price: float | None = parameter(
         None,
         TARGET,
@@ -215,13 +214,12 @@ class Parameters:
         check=_checks.finite_positive,
     )
     activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
-    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.", check=limits.yes_or_no)
+    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.")
     bias: bool = parameter(
         True,
         EXPERT,
         "Give the head a bias. Without, as in the paper, a record whose embedding is zero has score zero and is always "
         "decided positive; not for `fairdp_frontier`, `fairfm`, `fairfm_smooth`.",
-        check=limits.yes_or_no,
     )
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
@@ -238,9 +236,8 @@ class Parameters:
     group_optimizers: bool = parameter(
         False,
         EXPERT,
-        "Let every group keep its own optimiser, and average what they make of each step, as the paper's Algorithm 1 "
-        "under Adam may be read; without, one optimiser takes the averaged gradient; for `fairdp`.",
-        check=limits.yes_or_no,
+        "Let every group keep its own optimiser, and average where they arrive, as the paper's Algorithm 1 under Adam "
+        "may be read; without, one optimiser takes the averaged gradient; for `fairdp`.",
     )
     group_weights: Mapping[str, float] | None = parameter(
         None,
@@ -298,6 +295,8 @@ def check_parameters(**values: Any) -> None:
         declared = DECLARED[name]
         if value is None and declared.default is None:
             continue
+        if declared.kind is bool:
+            limits.yes_or_no(**{name: value})
         if declared.choices:
             _checks.one_of(declared.choices, **{name: value})
         if declared.check is not None:
