@@ -48,10 +48,7 @@ class Parameters:
     )
     hidden: tuple[int, ...] = parameter((32,), DATA, "Sizes of the hidden layers of the MLP.", check=limits.layer_sizes)
     module: Callable[..., Any] | None = parameter(
-        None,
-        DATA,
-        "Class or function that builds your own feature extractor, used instead of `model`.",
-        flag=None,
+        None, DATA, "Class or function that builds your own feature extractor, used instead of `model`.", flag=None
     )
 
     epsilon: float | None = parameter(
@@ -236,13 +233,12 @@ class Parameters:
     group_optimizers: bool = parameter(
         False,
         EXPERT,
-        "Let every group keep its own optimiser, and average where they arrive, as the paper's Algorithm 1 under Adam "
-        "may be read; without, one optimiser takes the averaged gradient; for `fairdp`.",
+        "Give every group its own optimiser and average where they arrive, one reading of the paper; for `fairdp`.",
     )
     group_weights: Mapping[str, float] | None = parameter(
         None,
         EXPERT,
-        "Weight of each group in the average, by name; only their ratios matter; for `fairdp`.",
+        "Weight of each group in the average, by name; only ratios matter; for `fairdp`.",
         check=limits.group_weights,
         when_none="all alike",
     )
