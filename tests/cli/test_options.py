@@ -13,6 +13,8 @@ from fairdp.config.reference import default_text
 # Flags of the same name that mean something else.
 OTHERS = {("plan", "group_sizes"), ("plan", "positive_rate"), ("certify", "epsilon"), ("evaluate", "confidence")}
 OTHERS |= {("audit", "method"), ("audit", "epsilon")}
+# Commands have a ledger by default.
+OTHERS |= {(name, "ledger") for name in ("fit", "tune", "certify", "compare")}
 FLAGS = [
     pytest.param(command, option, id=f"{name} {option.opts[0]}")
     for name, command in fairdp.commands.items()

@@ -42,8 +42,8 @@ from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
 from fairdp.saved.used_records import (
     TRAINING,
+    PassingRecords,
     UsedRecords,
-    fingerprints,
     read_used_records,
     used_records_path,
     write_used_records,
@@ -107,25 +107,14 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     if len(estimator.group_names_) < 2:
         raise SavedModelError(f"the model in {str(task.folder)!r} knows only one group, so there is no gap to certify.")
     digest = estimator.score_model_.digest()
+    # A ledger that does not know the model is noticed before any of its records is looked at.
     model = spending.model_of(estimator.privacy_, digest)
     register = _Register(used_records_path(task.folder), digest)
-    seen = _Seen(batches, register.used.key)
-    generators, names = Generators.of(task.seed), estimator.group_names_
-    counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, len(names), generators.key("coins"))
-    spending.charge_all()
-    fresh = seen.fingerprints()
-    if not task.allow_equal:
-        refuse_used(register.used, fresh)
+    seen = PassingRecords(batches, register.used.key)
+    generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
+    counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
     # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
-    entry = spending.pay(
-        pure_cost(task.epsilon, names),
-        _table_name(task, estimator),
-        model=model,
-        fresh=not task.allow_equal,
-        of=task.of,
-        alongside=lambda: register.add(fresh, allow_equal=task.allow_equal),
-    )
-    series = None if entry is None or entry.series is None else (entry.series.number, entry.series.of)
+    series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
     assumed = _assumed(task, register.knows_training)
     estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
     estimator.save(task.folder)
@@ -140,6 +129,30 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
         out=str(task.folder),
         ledger=None if note is None else note.to_json(),
     )
+
+
+def _pay(
+    task: CertifyTask,
+    estimator: FairDPClassifier,
+    spending: Spending,
+    register: "_Register",
+    *,
+    fresh: NDArray[np.uint64],
+    model: str,
+) -> tuple[int, int] | None:
+    """Refuse used records, and write down that these are used and what they spend; the place in a series, if any."""
+    if not task.allow_equal:
+        refuse_used(register.used, fresh)
+    spending.charge_all()
+    entry = spending.pay(
+        pure_cost(task.epsilon, estimator.group_names_),
+        _table_name(task, estimator),
+        model=model,
+        fresh=not task.allow_equal,
+        of=task.of,
+        alongside=lambda: register.add(fresh, allow_equal=task.allow_equal),
+    )
+    return None if entry is None or entry.series is None else (entry.series.number, entry.series.of)
 
 
 def _table_name(task: CertifyTask, estimator: FairDPClassifier) -> str:
@@ -185,22 +198,6 @@ def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> None:
             f"of {len(fresh)} records some equal records that were used before ({uses}), so they cannot certify the "
             "model; give records that it has not seen, or add `allow_equal` if they are other people with equal values."
         )
-
-
-class _Seen:
-    """Batches that leave their fingerprints as they pass."""
-
-    def __init__(self, batches: Iterable[GroupedData], key: bytes) -> None:
-        self._batches, self._key = batches, key
-        self._found: list[NDArray[np.uint64]] = []
-
-    def __iter__(self) -> Iterator[GroupedData]:
-        for batch in self._batches:
-            self._found.append(fingerprints(batch, self._key))
-            yield batch
-
-    def fingerprints(self) -> NDArray[np.uint64]:
-        return np.concatenate(self._found)
 
 
 def _fresh_records(task: CertifyTask, spending: Spending) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
