@@ -28,9 +28,10 @@ from fairdp.metrics.rates import collapse_warning
 from fairdp.networks.models import ExtractorBuilder
 from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import FittedRun, fit_run
+from fairdp.run.last_step import LastStep, last_step_of
 from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.settings import RunSettings
-from fairdp.saved.fitted import loaded_form, saved_form, storable
+from fairdp.saved.fitted import loaded_form, restored, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.retarget import retargeted
 
@@ -251,6 +252,12 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         return evaluation_of(
             self, X, y, sensitive_features=sensitive_features, confidence=confidence, random_state=random_state
         )
+
+    def last_step(self) -> LastStep:
+        """The step that made the deployed head, which the paper's certificates are about."""
+        check_is_fitted(self)
+        parameters, n_members = restored(self.fitted_parameters_), len(self.score_model_.heads)
+        return last_step_of(parameters, self.model_config_.kind, self.privacy_, n_members=n_members)
 
     def retarget(
         self, *, max_gap: float | None = None, min_ratio: float | None = None, price: float | None = None
