@@ -31,6 +31,8 @@ class LastStep:
         ``"sgd"``, or ``"adam"``, whose step is no linear function of the noise.
     share
         Weight of the head after this step in the deployed one; below one if an average of the iterates is deployed.
+    noise_grows
+        Whether the noise follows released clip norms that no model keeps; ``noise_std`` is then its least.
     """
 
     learning_rate: float
@@ -41,6 +43,7 @@ class LastStep:
     n_members: int
     optimizer: str
     share: float = 1.0
+    noise_grows: bool = False
 
     @classmethod
     def of(
@@ -65,6 +68,7 @@ class LastStep:
             n_members=n_members,
             optimizer="sgd" if is_sgd else "adam",
             share=1.0 if recipe.averaging == "none" else 1 / (config.n_steps - config.n_steps // 2),
+            noise_grows=recipe.statistics is not None and recipe.statistics.of == "norms",
         )
 
     @classmethod
@@ -86,10 +90,10 @@ class LastStep:
             "deployed": self.share * math.sqrt(self.n_members) * printed,
         }
 
-    def theorem_2(self, deviation: float, *, weight_bound: float | None = None) -> tuple[float, float]:
-        """Theorem 2 as printed and corrected at a deviation of the head, possibly for another bound M."""
+    def theorem_2(self, deviation: float, *, weight_bound: float) -> tuple[float, float]:
+        """Theorem 2 as printed and corrected at a deviation of the head and a bound M."""
         bound = {
-            "weight_bound": self.weight_bound if weight_bound is None else weight_bound,
+            "weight_bound": weight_bound,
             "clip_norm": self.clip_norm,
             "learning_rate": self.learning_rate,
             "head_noise": deviation,
@@ -114,18 +118,22 @@ def last_step_of(parameters: Mapping[str, Any], kind: str, privacy: PrivacySpent
     )
 
 
-def check_for_paper_bounds(method: str, *, noise_std: float) -> None:
-    """Refuse methods whose decisions are no sign of a linear score with the noise of a last step."""
-    about, rule = METHODS[method], ""
+def why_no_paper_bounds(method: str, *, noise_std: float) -> str:
+    """Why the paper's certificates mean nothing for a method, if so: they are of a linear score with a noisy head."""
+    about = METHODS[method]
     if about.closed_form:
-        rule = "is one release and a closed form: the paper's certificates are about a last step"
-    elif about.joint:
-        rule = "decides by the heads of several cells: the paper's certificates are about one linear score"
-    elif about.smooths:
-        rule = "averages scores over noise on all parameters: the paper's certificates are about one linear score"
-    elif about.post_processes:
-        rule = "changes decisions by group: the paper's certificates are about the sign of a score"
-    elif not noise_std:
-        rule = "was trained without noise: the paper's certificates are about the noise of the last step"
+        return "is one release and a closed form: the paper's certificates are about a last step"
+    if about.joint:
+        return "decides by the heads of several cells: the paper's certificates are about one linear score"
+    if about.smooths:
+        return "averages scores over noise on all parameters: the paper's certificates are about one linear score"
+    if about.post_processes:
+        return "changes decisions by group: the paper's certificates are about the sign of a score"
+    return "" if noise_std else "was trained without noise: the paper's certificates are about that of the last step"
+
+
+def check_for_paper_bounds(method: str, *, noise_std: float) -> None:
+    """Refuse a method that the paper's certificates have no meaning for."""
+    rule = why_no_paper_bounds(method, noise_std=noise_std)
     if rule:
         raise ParameterError("method", method, rule, "use `method`='fairdp' and a finite `epsilon`")

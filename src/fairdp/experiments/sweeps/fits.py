@@ -15,7 +15,7 @@ from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.shifts import gap_under_shift
 from fairdp.metrics.rates import Counts, decision_counts
 from fairdp.metrics.scored_records import at_positive_rate
-from fairdp.run.paper_bounds import tau_emp
+from fairdp.saved.diagnostics import paper_bounds_of
 
 # Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
@@ -140,8 +140,7 @@ def figures_of(fit: Fit, *, random_state: int) -> Trained:
 
 def paper_taus(model: FairDPClassifier, train: GroupedData) -> dict[str, float]:
     """The paper's τ_emp on the training records, those held out included, with the noise of one head, Nσ₀."""
-    deviation = model.last_step().deviations["one_head"]
-    return tau_emp(model.score_model_, train, deviation=deviation)
+    return paper_bounds_of(model, train).at["one_head"].tau_emp
 
 
 def _certified(model: FairDPClassifier) -> dict[str, float]:
