@@ -22,6 +22,7 @@ from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
 from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
+from fairdp.cli.shift import shift
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
@@ -44,6 +45,7 @@ for command in (
     predict,
     evaluate,
     certify,
+    shift,
     retarget,
     verify,
     audit,

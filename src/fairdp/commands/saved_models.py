@@ -1,7 +1,7 @@
 """Saved models on new rows: predictions and measurements."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
 from fairdp._files import json_bytes, write_out
+from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
 from fairdp.data.catalog import DATASETS, load_dataset
@@ -46,6 +47,35 @@ class EvaluationReport:
     intervals: Mapping[str, tuple[float, float]]
     warnings: tuple[str, ...]
     note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftReport:
+    """What a certificate still bounds when the shares of groups and labels move, by the size of the shift."""
+
+    method: str
+    confidence: float
+    bounds: tuple[Mapping[str, float], ...]
+    note: str = (
+        "After Pr(group, label) has moved by a total variation of at most gamma, while the people of each group and "
+        "label stay as they were. For all gammas at once, instead of the plain certificate and not beside it."
+    )
+
+
+def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
+    """Bounds of the certificate of a saved model under shifts of these sizes; no record is needed."""
+    estimator = FairDPClassifier.load(folder)
+    certificate = estimator.certificate_
+    if isinstance(certificate, NotCertified):
+        raise SavedModelError(
+            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
+            "run fairdp certify on fresh records."
+        )
+    for gamma in gammas:
+        if not 0 <= gamma <= 1:
+            raise ParameterError("gamma", gamma, "must be in [0, 1]")
+    bounds = tuple({"gamma": gamma, **certificate.under_shift(gamma)} for gamma in gammas)
+    return ShiftReport(method=estimator.method, confidence=certificate.confidence, bounds=bounds)
 
 
 def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> PredictionReport:
