@@ -68,7 +68,7 @@ docs: setup
 
 # The pages and pictures of docs/ that are made from the source.
 pages: setup
-	for page in cli_reference parameter_reference error_messages architecture tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
+	for page in cli_reference parameter_reference error_messages architecture paper_figures tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
 
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
 # continues. Tables take about half an hour on two cores, faces about two hours.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.commands.fit_report import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.retarget import RetargetReport
-    from fairdp.commands.saved_models import EvaluationReport, ShiftReport
+    from fairdp.commands.saved_models import EvaluationReport
     from fairdp.saved.verify.check import Check
 
 METRIC_NAMES = {
@@ -80,18 +80,6 @@ def print_certificate(report: "CertificateReport", *, as_json: bool) -> None:
     print(report.certificate_statement)
     print(f"Certificate written to {report.out}.")
     print_warnings(report.warnings)
-
-
-def print_shift(report: "ShiftReport", *, as_json: bool) -> None:
-    """Bounds under shifts of each size."""
-    if as_json:
-        print_json(report)
-        return
-    metrics = [name for name in report.bounds[0] if name != "gamma"]
-    rows = [(f"{row['gamma']:g}", *(f"at most {bound_above(row[name])}" for name in metrics)) for row in report.bounds]
-    headers = ("gamma", *(METRIC_NAMES[f"{name}_difference"] for name in metrics))
-    print_table(f"{report.method}, certified, {100 * report.confidence:g} %", rows, headers=headers)
-    print(report.note)
 
 
 def print_retargeted(report: "RetargetReport", *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from fairdp._format import bound_above
 from fairdp.cli.options import NUMBERS, json_option
 
 
@@ -23,7 +24,16 @@ def shift(folder: Path, gamma: tuple[float, ...], as_json: bool) -> None:
     Follows from the certificate's noisy counts: no records are needed, and no privacy is spent. Equal opportunity and
     equalized odds do not change under such a shift. If the people within a group and label change, nothing is promised.
     """
-    from fairdp.cli.printing import print_shift
+    from fairdp.cli.printing import METRIC_NAMES, print_json
+    from fairdp.cli.tables import print_table
     from fairdp.commands.saved_models import run_shift
 
-    print_shift(run_shift(folder, gamma), as_json=as_json)
+    report = run_shift(folder, gamma)
+    if as_json:
+        print_json(report)
+        return
+    metrics = [name for name in report.bounds[0] if name != "gamma"]
+    rows = [(f"{row['gamma']:g}", *(f"at most {bound_above(row[name])}" for name in metrics)) for row in report.bounds]
+    headers = ("gamma", *(METRIC_NAMES[f"{name}_difference"] for name in metrics))
+    print_table(f"{report.method}, certified, {100 * report.confidence:g} %", rows, headers=headers)
+    print(report.note)
