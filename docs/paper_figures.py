@@ -26,11 +26,8 @@ def picture(width: int, height: int, shapes: list[str]) -> str:
 
 def words(x: float, y: float, *lines: str, colour: str = INK, anchor: str = "middle", size: int = 13) -> str:
     """Lines of text, the first at this height."""
-    each = (
-        f'<text x="{x:g}" y="{y + 16 * place:g}" text-anchor="{anchor}" fill="{colour}" font-size="{size}">{line}</text>'
-        for place, line in enumerate(lines)
-    )
-    return "".join(each)
+    look = f'text-anchor="{anchor}" fill="{colour}" font-size="{size}"'
+    return "".join(f'<text x="{x:g}" y="{y + 16 * place:g}" {look}>{line}</text>' for place, line in enumerate(lines))
 
 
 def node(x: float, y: float, name: str) -> str:

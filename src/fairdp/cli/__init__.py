@@ -16,6 +16,7 @@ from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
 from fairdp.cli.methods import methods
+from fairdp.cli.paper_bounds import paper_bounds
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
 from fairdp.cli.report import report
@@ -44,6 +45,7 @@ for command in (
     tune,
     predict,
     evaluate,
+    paper_bounds,
     certify,
     shift,
     retarget,

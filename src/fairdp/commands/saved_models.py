@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,8 @@ from fairdp.data.tables import encode_table, read_table
 from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
+from fairdp.run.paper_bounds import PaperBounds
+from fairdp.saved.diagnostics import paper_bounds_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +120,8 @@ def run_evaluate(
     folder: Path, table: Path | None, dataset: str | None, *, confidence: float, seed: int | None
 ) -> EvaluationReport:
     """Metrics of a saved model on labelled rows, with confidence intervals."""
-    if (table is None) == (dataset is None):
-        raise InputError("give either TABLE or `dataset` to evaluate on.")
     _checks.in_unit_interval(confidence=confidence)
-    if dataset is not None:
-        estimator, test = load_for_dataset(folder, dataset)
-    else:
-        assert table is not None
-        estimator, schema = load_saved(folder)
-        test = encode_table(read_table(table), schema)
+    estimator, test = load_with_records(folder, table, dataset)
     scores = estimator.scores(test.X)
     decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     intervals = confidence_intervals(
@@ -149,6 +144,25 @@ def run_evaluate(
     )
 
 
+def run_paper_bounds(folder: Path, table: Path | None, dataset: str | None, **options: Any) -> PaperBounds:
+    """The paper's certificates of a saved model on labelled rows, in the paper those it was trained on."""
+    estimator, data = load_with_records(folder, table, dataset, part="train")
+    return paper_bounds_of(estimator, data, **options)
+
+
+def load_with_records(
+    folder: Path, table: Path | None, dataset: str | None, *, part: Literal["train", "test"] = "test"
+) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and labelled records: those of a table, or a part of a named data set."""
+    if (table is None) == (dataset is None):
+        raise InputError("give either TABLE or `dataset`: the records to look at.")
+    if dataset is not None:
+        return load_for_dataset(folder, dataset, part=part)
+    assert table is not None
+    estimator, schema = load_saved(folder)
+    return estimator, encode_table(read_table(table), schema)
+
+
 def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     estimator = FairDPClassifier.load(folder)
     if estimator.feature_schema_ is None:
@@ -158,8 +172,10 @@ def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     return estimator, TableSchema.from_dict(estimator.feature_schema_)
 
 
-def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
-    """A saved model and the test records of a data set of the kind it was trained on."""
+def load_for_dataset(
+    folder: Path, dataset: str, *, part: Literal["train", "test"] = "test"
+) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and the test or training records of a data set of the kind it was trained on."""
     estimator = FairDPClassifier.load(folder)
     loaded = load_dataset(dataset, sensitive=_protected(estimator, dataset))
     other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
@@ -170,7 +186,7 @@ def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, Grou
         or loaded.test.group_names != estimator.group_names_
     ):
         raise SavedModelError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
-    return estimator, loaded.test
+    return estimator, loaded.test if part == "test" else loaded.train
 
 
 def _protected(estimator: FairDPClassifier, dataset: str) -> tuple[str, ...]:
