@@ -15,10 +15,7 @@ endif
 .PHONY: demo docs mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
-	@mkdir -p demo
-	@$(BIN)/fairdp data get adult >/dev/null && data=adult || data=synthetic; \
-	 test $$data = adult || echo "The Adult data could not be had; using the built-in synthetic population."; \
-	 $(BIN)/fairdp fit --dataset $$data --epsilon 1 --seed 0 --out demo/model
+	@$(BIN)/fairdp demo --seed 0 --out demo
 	@$(BIN)/fairdp report demo/model --out demo/report.html
 
 setup: $(VENV)/.dev

@@ -83,6 +83,7 @@ def test_every_command_has_help_with_an_example_and_json(run, path):
 def test_only_commands_that_draw_have_a_seed():
     seeded = [path for path in COMMANDS if any("--seed" in option.opts for option in found(path).params)]
     assert {" ".join(path) for path in seeded} == {
+        "demo",
         "fit",
         "tune",
         "certify",

@@ -12,6 +12,7 @@ from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
 from fairdp.cli.data import data
+from fairdp.cli.demo import demo
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
@@ -40,6 +41,7 @@ def fairdp() -> None:
 
 
 for command in (
+    demo,
     schema,
     fit,
     tune,
