@@ -33,6 +33,10 @@ def paper_settings(**changes: Any) -> dict[str, Any]:
 
     The paper holds no records out: a certificate still does, unless ``certify_fraction=0`` is among the changes.
 
+    >>> settings = paper_settings(epsilon=2.0, weight_bound=0.5)
+    >>> settings["method"], settings["accountant"], settings["weight_bound"], settings["n_steps"]
+    ('fairdp', 'rdp', 0.5, 2000)
+
     Parameters
     ----------
     changes
@@ -42,10 +46,6 @@ def paper_settings(**changes: Any) -> dict[str, Any]:
     ------
     ParameterError
         If a value contradicts what the paper states.
-
-    >>> settings = paper_settings(epsilon=2.0, weight_bound=0.5)
-    >>> settings["method"], settings["accountant"], settings["weight_bound"], settings["n_steps"]
-    ('fairdp', 'rdp', 0.5, 2000)
     """
     for name, value in changes.items():
         if name in STATED and value != STATED[name]:
