@@ -5,6 +5,7 @@ realisation accepts one group only has an expected gap of zero under such a stat
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -66,7 +67,7 @@ def monte_carlo_error_measured(rates: Sequence[float]) -> float:
 
     Never more than `monte_carlo_error`, up to :math:`\sqrt{N / (N - 1)}`; heads that decide alike have none.
     """
-    return float(np.std(rates, ddof=1)) / math.sqrt(len(rates)) if len(rates) > 1 else math.nan
+    return statistics.stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else math.nan
 
 
 def range_of_chances(head_norm: float, *, head_noise: float) -> tuple[float, float]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from fairdp.certify.gaussian import smoothed_probability
 from fairdp.certify.paper import monte_carlo_error_printed, proposition_3
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.models import ScoreModel
@@ -30,7 +30,7 @@ Cells = Mapping[str, list[NDArray[np.bool_]]]
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedRecords:
-    """Scores of the mean head, norms of (ξ, 1), and the decision of every head; exact figures of real records.
+    """Scores of the mean head, norms of ξ, and the decision of every head; exact figures of real records.
 
     ``scores`` and ``norms`` have shape (n_records,), ``accepted`` (n_records, n_members).
     """
@@ -46,13 +46,15 @@ class EmbeddedRecords:
         with torch.inference_mode():
             parts = list(model.embeddings(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))))
             scores = torch.cat([part @ head[:-1] + head[-1] for part in parts])
-            norms = torch.cat([(part.square().sum(1) + 1).sqrt() for part in parts])
+            norms = torch.cat([part.norm(dim=1) for part in parts])
             accepted = torch.cat([part @ heads[:, :-1].T + heads[:, -1] >= 0 for part in parts])
         return cls(scores.double().numpy(), norms.double().numpy(), accepted.numpy())
 
     def chances(self, deviation: float) -> NDArray[np.float64]:
-        r"""Chance of a positive score over noise on the head, :math:`\Phi(\langle w, \xi\rangle / (\|\xi\|\sigma))`."""
-        return ndtr(self.scores / (self.norms * deviation)) if deviation else (self.scores >= 0).astype(np.float64)
+        """Chance of a positive score over noise of this deviation on the mean head; without noise it is certain."""
+        if not deviation:
+            return (self.scores >= 0).astype(np.float64)
+        return smoothed_probability(self.scores, self.norms, smoothing=deviation)
 
 
 def tau_emp(model: ScoreModel, data: GroupedData, *, deviation: float, confidence: float = 0.95) -> dict[str, float]:
