@@ -88,6 +88,7 @@ def test_only_commands_that_draw_have_a_seed():
         "tune",
         "certify",
         "evaluate",
+        "paper-bounds",
         "audit",
         "compare",
         "reproduce",

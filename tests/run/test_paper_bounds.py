@@ -109,6 +109,11 @@ class TestDeviations:
         assert_normal(heads[0], stds["printed"])
         assert stds["printed"] == stds["one_head"] == stds["deployed"]
 
+    def test_of_groups_with_optimisers_of_their_own(self):
+        heads, stds = self.heads(4, sgd_learning_rate=50.0, group_optimizers=True, group_weights={"f": 3.0, "m": 1.0})
+        assert_normal((heads[0] - heads[1]) / np.sqrt(2), stds["one_head"])
+        assert_normal(heads.mean(0), stds["deployed"])
+
     def test_that_check_notices_the_printed_deviation_for_a_head(self):
         heads, stds = self.heads(4, sgd_learning_rate=50.0)
         with pytest.raises(AssertionError):
@@ -128,7 +133,7 @@ class TestLastStep:
     def test_has_the_noise_and_the_bounds_of_the_run(self):
         model = trained(weight_bound=0.7, clip_norm=0.3, n_members=3)
         last = last_step_of_model(model)
-        assert last.noise_std == model.privacy_.noise_std > 0
+        assert last.noise_std == model.privacy_.mean_noise_std > 0
         assert (last.weight_bound, last.clip_norm, last.n_groups, last.n_members) == (0.7, 0.3, 2, 3)
 
     def test_is_as_planned(self):
@@ -241,6 +246,18 @@ def test_the_rates_are_those_of_every_record_by_itself():
     error = (1 / (2 * sizes * np.sqrt(len(model.heads)))).sum()
     by_hand = max(rates + radii) - min(rates - radii) + error
     assert tau_emp(model, data, deviation=deviation())["demographic_parity"] == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_heads_without_bias_have_no_constant_in_their_norm():
+    data, plain = records(), trained(bias=False, sgd_learning_rate=2.0)
+    std = last_step_of_model(plain).deviations["printed"]
+    head = plain.score_model_.heads.mean(0).double().numpy()
+    chances = ndtr(data.X @ head / (np.linalg.norm(data.X, axis=1) * std))
+    found = paper_bounds_of(plain, data)
+    assert [rate.rate for rate in found.rates[:2]] == [
+        pytest.approx(chances[data.groups == group].mean(), rel=1e-5) for group in range(2)
+    ]
+    assert any("embedded to zero" in note for note in found.notes)
 
 
 def test_a_loaded_model_has_the_same_bounds(tmp_path):

@@ -10,7 +10,7 @@ from fairdp.accounting.plan import Plan
 from fairdp.accounting.recipe import Recipe
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.paper import theorem_2_corrected, theorem_2_printed
-from fairdp.config.defaults import TRAINING_PARAMETERS, train_config
+from fairdp.config.defaults import TRAINING_PARAMETERS, in_order, train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 
@@ -75,7 +75,7 @@ class LastStep:
     def planned(cls, plan: Plan, config: TrainConfig) -> "LastStep":
         """The last step of a planned run."""
         multiplier = float(plan.gradient_multipliers.min())
-        return cls.of(plan.recipe, config, noise_std=plan.noise_std, noise_multiplier=multiplier)
+        return cls.of(plan.recipe, config, noise_std=plan.mean_noise_std, noise_multiplier=multiplier)
 
     @property
     def deviations(self) -> dict[str, float]:
@@ -104,15 +104,16 @@ class LastStep:
 def last_step_of(parameters: Mapping[str, Any], kind: str, privacy: PrivacySpent, *, n_members: int) -> LastStep:
     """The last step of a finished run, from what its model keeps: parameters, kind of model, privacy record, heads."""
     sizes, method = tuple(privacy.planned_sizes.values()), parameters["method"]
-    training = {name: parameters[name] for name in TRAINING_PARAMETERS}
-    config = train_config(kind, method, sizes, **{**training, "n_steps": privacy.n_steps})
+    training = {name: parameters[name] for name in TRAINING_PARAMETERS} | {"n_steps": privacy.n_steps}
+    weights = in_order("group_weights", parameters["group_weights"], tuple(privacy.planned_sizes))
+    config = train_config(kind, method, sizes, **{**training, "group_weights": weights})
     multiplier = privacy.noise_multiplier
     if privacy.statistics_multiplier:
         multiplier = (multiplier**-2 - privacy.statistics_multiplier**-2) ** -0.5
     return LastStep.of(
         METHODS[method].recipe(config, sizes),
         config,
-        noise_std=privacy.noise_std,
+        noise_std=privacy.mean_noise_std,
         noise_multiplier=multiplier,
         n_members=n_members,
     )

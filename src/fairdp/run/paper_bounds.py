@@ -167,7 +167,7 @@ def paper_bounds(
         rates=rates,
         monte_carlo=_monte_carlo(rates, last.n_members),
         remark_2=_remark_2(rates, cells, np.random.default_rng(random_state), release_epsilon, **given),
-        notes=_notes(last, tosses_coins=tosses_coins),
+        notes=_notes(last, tosses_coins=tosses_coins, bias=model.bias),
     )
 
 
@@ -237,7 +237,7 @@ def _remark_2(
     )
 
 
-def _notes(last: LastStep, *, tosses_coins: bool) -> tuple[str, ...]:
+def _notes(last: LastStep, *, tosses_coins: bool, bias: bool) -> tuple[str, ...]:
     """What to know before reading the figures."""
     notes = [
         UNPAID,
@@ -256,6 +256,8 @@ def _notes(last: LastStep, *, tosses_coins: bool) -> tuple[str, ...]:
         )
     if last.noise_grows:
         notes.append("The noise of a step follows clip norms that are not kept; the deviations are the least possible.")
+    if not bias:
+        notes.append("Without a bias, whoever is embedded to zero is accepted by every head, which P_ub leaves out.")
     if tosses_coins:
         notes.append("This model decides by coins; these are figures of its heads before any coin is tossed.")
     if last.n_members == 1:

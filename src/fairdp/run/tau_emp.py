@@ -38,23 +38,24 @@ class EmbeddedRecords:
     scores: NDArray[np.float64]
     norms: NDArray[np.float64]
     accepted: NDArray[np.bool_]
+    bias: bool = True
 
     @classmethod
     def of(cls, model: ScoreModel, X: NDArray[np.float32]) -> "EmbeddedRecords":
         """Records as the released heads see them."""
-        heads, head = model.heads, model.heads.mean(0)
+        (weights, bias), (own_weights, own_biases) = model.split(model.heads.mean(0)), model.split(model.heads)
         with torch.inference_mode():
             parts = list(model.embeddings(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))))
-            scores = torch.cat([part @ head[:-1] + head[-1] for part in parts])
+            scores = torch.cat([part @ weights + bias for part in parts])
             norms = torch.cat([part.norm(dim=1) for part in parts])
-            accepted = torch.cat([part @ heads[:, :-1].T + heads[:, -1] >= 0 for part in parts])
-        return cls(scores.double().numpy(), norms.double().numpy(), accepted.numpy())
+            accepted = torch.cat([part @ own_weights.T + own_biases >= 0 for part in parts])
+        return cls(scores.double().numpy(), norms.double().numpy(), accepted.numpy(), model.bias)
 
     def chances(self, deviation: float) -> NDArray[np.float64]:
         """Chance of a positive score over noise of this deviation on the mean head; without noise it is certain."""
         if not deviation:
             return (self.scores >= 0).astype(np.float64)
-        return smoothed_probability(self.scores, self.norms, smoothing=deviation)
+        return smoothed_probability(self.scores, self.norms, smoothing=deviation, bias=self.bias)
 
 
 def tau_emp(model: ScoreModel, data: GroupedData, *, deviation: float, confidence: float = 0.95) -> dict[str, float]:
