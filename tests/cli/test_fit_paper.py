@@ -8,7 +8,7 @@ SHORT = ("fit", "--dataset", "synthetic", "--n-steps", 12, "--seed", 0)
 TYPED = (
     *("--method", "fairdp", "--optimizer", "adam", "--learning-rate", ".007,.005", "--accountant", "rdp"),
     *("--n-members", 10, "--weight-bound", 0.75, "--sample-rate", 0.01, "--clip-norm", 1, "--hidden", 32),
-    *("--noise-allocation", "per_group", "--sgd-learning-rate", 0.005),
+    *("--noise-allocation", "per_group", "--sgd-learning-rate", 0.005, "--group-optimizers", "--no-bias"),
 )
 
 
@@ -26,7 +26,17 @@ def test_it_is_what_one_would_type(run):
 
 
 def test_what_the_paper_varies_may_be_chosen(run):
-    asked = ("--epsilon", 2, "--weight-bound", 0.25, "--certify-fraction", 0, "--group-sizes", "public")
+    asked = (
+        "--epsilon",
+        2,
+        "--weight-bound",
+        0.25,
+        "--no-group-optimizers",
+        "--certify-fraction",
+        0,
+        "--group-sizes",
+        "public",
+    )
     report = json.loads(run(*SHORT, "--paper", *asked, "--json").out)
     assert (report["method"], report["privacy"]["accountant"]) == ("fairdp", "rdp")
     assert 1.9 <= report["privacy"]["epsilon_rdp"] <= 2
@@ -37,6 +47,7 @@ def test_what_the_paper_varies_may_be_chosen(run):
     ("contradicting", "line"),
     [
         (("--method", "dpsgd"), "fairdp: --method='dpsgd' contradicts the paper, which has 'fairdp'; leave it out.\n"),
+        (("--bias",), "fairdp: --bias=True contradicts the paper, which has False; leave it out.\n"),
         (("--accountant", "pld"), "fairdp: --accountant='pld' contradicts the paper, which has 'rdp'; leave it out.\n"),
         (
             ("--learning-rate", ".01"),

@@ -16,6 +16,7 @@ OTHER = {
     "accountant": "pld",
     "noise_allocation": "average",
     "n_members": 11,
+    "bias": True,
 }
 
 
@@ -28,7 +29,7 @@ def test_everything_that_the_paper_states_may_be_repeated_but_not_contradicted()
 
 
 def test_what_the_paper_leaves_open_may_be_chosen_and_other_parameters_given():
-    chosen = {name: 2 * value for name, value in ASSUMED.items()}
+    chosen = {name: not value if value is True else 2 * value for name, value in ASSUMED.items()}
     settings = paper_settings(epsilon=0.5, certify_fraction=0.0, **chosen)
     assert {name: settings[name] for name in ASSUMED} == chosen
     assert (settings["epsilon"], settings["certify_fraction"]) == (0.5, 0.0)
@@ -55,3 +56,5 @@ def test_the_estimator_takes_them():
     assert (config.sample_rate, config.n_steps, config.clip_norm, config.weight_bound) == (0.01, 2000, 1.0, 0.75)
     assert config.learning_rates == (0.007, 0.005)
     assert (chosen.method, chosen.goal.accountant, config.optimizer, config.n_members) == ("fairdp", "rdp", "adam", 10)
+    assert config.group_optimizers
+    assert not chosen.model_config((41,), None, 2).bias

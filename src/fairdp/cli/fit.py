@@ -94,13 +94,14 @@ def _of_the_paper() -> dict[str, Any]:
         if name in DECLARED and context.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
     settings = paper_settings(**typed)
-    silent = {DECLARED[name].flag: value for name, value in ASSUMED.items() if name not in typed}
+    silent = [_typed(str(DECLARED[name].flag), value) for name, value in ASSUMED.items() if name not in typed]
     if silent:
-        shown = ", ".join(f"{flag} {_typed(value)}" for flag, value in silent.items())
-        click.echo(f"the paper does not state these settings, so ours are used: {shown}", err=True)
+        click.echo(f"the paper does not state these settings, so ours are used: {', '.join(silent)}", err=True)
     return settings
 
 
-def _typed(value: Any) -> str:
-    """A value as it would be typed."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+def _typed(flag: str, value: Any) -> str:
+    """A setting as it would be typed; what is a switch is on."""
+    if value is True:
+        return flag
+    return f"{flag} {','.join(map(str, value)) if isinstance(value, tuple) else f'{value:g}'}"
