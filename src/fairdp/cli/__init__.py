@@ -12,6 +12,7 @@ from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
 from fairdp.cli.data import data
+from fairdp.cli.demo import demo
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
@@ -23,6 +24,7 @@ from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
 from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
+from fairdp.cli.shift import shift
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
@@ -39,6 +41,7 @@ def fairdp() -> None:
 
 
 for command in (
+    demo,
     schema,
     fit,
     tune,
@@ -46,6 +49,7 @@ for command in (
     evaluate,
     paper_bounds,
     certify,
+    shift,
     retarget,
     verify,
     audit,

@@ -1,8 +1,9 @@
 """Saved models on new rows: predictions and measurements."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
 from fairdp._files import json_bytes, write_out
+from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
-from fairdp.data.catalog import load_dataset
+from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.distinct import spellings_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
+from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
 from fairdp.run.paper_bounds import PaperBounds
@@ -46,6 +49,35 @@ class EvaluationReport:
     intervals: Mapping[str, tuple[float, float]]
     warnings: tuple[str, ...]
     note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftReport:
+    """What a certificate still bounds when the shares of groups and labels move, by the size of the shift."""
+
+    method: str
+    confidence: float
+    bounds: tuple[Mapping[str, float], ...]
+    note: str = (
+        "After Pr(group, label) has moved by a total variation of at most gamma, while the people of each group and "
+        "label stay as they were. For all gammas at once, instead of the plain certificate and not beside it."
+    )
+
+
+def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
+    """Bounds of the certificate of a saved model under shifts of these sizes; no record is needed."""
+    estimator = FairDPClassifier.load(folder)
+    certificate = estimator.certificate_
+    if isinstance(certificate, NotCertified):
+        raise SavedModelError(
+            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
+            "run fairdp certify on fresh records."
+        )
+    for gamma in gammas:
+        if not 0 <= gamma <= 1:
+            raise ParameterError("gamma", gamma, "must be in [0, 1]")
+    bounds = tuple({"gamma": gamma, **certificate.under_shift(gamma)} for gamma in gammas)
+    return ShiftReport(method=estimator.method, confidence=certificate.confidence, bounds=bounds)
 
 
 def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> PredictionReport:
@@ -144,7 +176,8 @@ def load_for_dataset(
     folder: Path, dataset: str, *, part: Literal["train", "test"] = "test"
 ) -> tuple[FairDPClassifier, GroupedData]:
     """A saved model and the test or training records of a data set of the kind it was trained on."""
-    estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
+    estimator = FairDPClassifier.load(folder)
+    loaded = load_dataset(dataset, sensitive=_protected(estimator, dataset))
     other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
     shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
     if (
@@ -154,3 +187,15 @@ def load_for_dataset(
     ):
         raise SavedModelError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
     return estimator, loaded.test if part == "test" else loaded.train
+
+
+def _protected(estimator: FairDPClassifier, dataset: str) -> tuple[str, ...]:
+    """The columns of a data set whose values make the groups of a model; those by default if no others do."""
+    card = DATASETS.get(dataset)
+    if card is None:
+        return ()
+    if estimator.feature_schema_ is not None:
+        named = TableSchema.from_dict(estimator.feature_schema_).sensitive
+        return named if set(named) <= set(card.sensitive) else ()
+    orders = [order for n in range(1, 1 + len(card.sensitive)) for order in permutations(card.sensitive, n)]
+    return next((order for order in orders if card.images and group_names(order) == estimator.group_names_), ())

@@ -12,7 +12,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import measure
 from fairdp.data.grouped import GroupedData
 from fairdp.experiments.sweeps.populations import Population, load
-from fairdp.experiments.sweeps.shifts import gap_under_shift
+from fairdp.experiments.sweeps.shifts import gap_under_reversal, gap_under_shift
 from fairdp.metrics.rates import Counts, decision_counts
 from fairdp.metrics.scored_records import at_positive_rate
 from fairdp.saved.diagnostics import paper_bounds_of
@@ -175,6 +175,7 @@ def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]
     decisions = model.predictor_.decisions(model.score_model_, test.X, groups=test.groups)
     counts: Counts = decision_counts(test.y, decisions, test.groups, test.n_groups)
     found = {f"gap_at_shift_{shift:g}": gap_under_shift(counts, shift) for shift in shifts}
+    found |= {f"gap_at_reversal_{shift:g}": gap_under_reversal(counts, shift) for shift in shifts}
     if isinstance(model.certificate_, Certificate):
         found |= {
             f"certified_at_shift_{shift:g}": model.certificate_.under_shift(shift)["demographic_parity"]
