@@ -10,8 +10,7 @@ from scipy.stats import norm
 from fairdp import FairDPClassifier
 from fairdp.experiments.sweeps import store as stored
 from fairdp.experiments.sweeps import training
-from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, figures_of
-from fairdp.experiments.sweeps.paper_tau import paper_taus
+from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, figures_of, paper_taus
 from fairdp.experiments.sweeps.parallel import Workers
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.shifts import gap_under_shift
@@ -114,7 +113,7 @@ def tau_by_hand(model, train, labels) -> float:
 def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
     calls = []
 
-    def counted(fit, random_state):
+    def counted(fit, random_state, payment):
         calls.append(fit.seed)
         return Trained(numbers={"accuracy": float(fit.seed)})
 
@@ -130,7 +129,7 @@ def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
 
 
 def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
-    def stopped(fit, random_state):
+    def stopped(fit, random_state, payment):
         if fit.seed == 2:
             raise KeyboardInterrupt
         return Trained(numbers={"accuracy": 0.5})
