@@ -2,6 +2,8 @@
 
 import math
 
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.statement import looks_in_words
 from fairdp.config.certificate import CERTIFIABLE
 from fairdp.frontier.evidence import TRAINING
 from fairdp.frontier.judging import Quality, TargetMet, Verdict
@@ -14,9 +16,16 @@ _RARE = 0.15
 _BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """The verdict, then the target, the quality, and the groups that could not be measured."""
+def verdict_lines(verdict: Verdict, certificate: Certificate | NotCertified) -> list[str]:
+    """The verdict, then the target, the quality, and the groups that could not be measured.
+
+    That the first of several looks missed what is required comes before everything else.
+    """
     lines = [f"{verdict.verdict}: {_reason(verdict)}"]
+    looks = None if isinstance(certificate, NotCertified) else looks_in_words(certificate)
+    if looks is not None:
+        place = 1 if certificate.met else 0
+        lines.insert(place, f"`require_tau` {'met' if certificate.met else 'missed'}: {looks}.")
     if verdict.target is not None:
         lines.append(f"target: {_target(verdict.target)}")
     if verdict.quality is not None:
