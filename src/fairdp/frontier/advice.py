@@ -19,13 +19,15 @@ _BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
 def verdict_lines(verdict: Verdict, certificate: Certificate | NotCertified) -> list[str]:
     """The verdict, then the target, the quality, and the groups that could not be measured.
 
-    That the first of several looks missed what is required comes before everything else.
+    Where several looks were registered, what came of them; if the first missed what is required, at once.
     """
-    lines = [f"{verdict.verdict}: {_reason(verdict)}"]
-    looks = None if isinstance(certificate, NotCertified) else looks_in_words(certificate)
-    if looks is not None:
-        place = 1 if certificate.met else 0
-        lines.insert(place, f"`require_tau` {'met' if certificate.met else 'missed'}: {looks}.")
+    lines, required = [f"{verdict.verdict}: {_reason(verdict)}"], "`require_tau`"
+    looks = looks_in_words(certificate) if isinstance(certificate, Certificate) else None
+    if looks is not None and certificate.met:
+        lines.append(f"{required} met: {looks}.")
+    elif looks is not None:
+        reason = _reason(verdict)
+        lines = [f"{verdict.verdict}, and {required} missed: {looks}. {reason[0].upper()}{reason[1:]}"]
     if verdict.target is not None:
         lines.append(f"target: {_target(verdict.target)}")
     if verdict.quality is not None:
