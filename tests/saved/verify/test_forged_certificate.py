@@ -197,6 +197,12 @@ class TestLooks:
 
         assert self.found(saved_as, ended) == set()
 
+    def test_counts_of_another_look_that_no_sizes_explain_are_noticed(self, saved_as):
+        def larger(record, records):
+            records["met"][0] = [[[100 * max(n, 1) for n in row] for row in group] for group in record["counts"]]
+
+        assert "certificate's counts" in self.found(saved_as, larger)
+
     def test_a_look_that_missed_may_only_be_the_first(self, saved_as):
         missed = {"kind": "a look that is missed"}
         change = lambda record, records: records.update(look=2, met=[record["counts"]])  # noqa: E731
