@@ -87,13 +87,6 @@ def test_looks_share_epsilon_and_are_planned_with_the_steps_of_their_heads():
         plan_of(CertificatePlan(n_looks=2), method="fairfm")
 
 
-def test_a_printed_plan_shows_what_looks_cost(capsys):
-    assert main([*map(str, PLAN), "--looks", "4"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "23 steps (3 of them for looks)" in text
-    assert "4 looks at the held-out records, each with 0.25 of their epsilon" in text
-
-
 def test_the_plan_says_what_it_assumed():
     report = plan_of(CertificatePlan(fraction=0.3, confidence=0.9, positive_rate=0.4, label_rate=0.5))["certificate"]
     assumed = {name: report[name] for name in ("fraction", "confidence", "positive_rate", "label_rate")}
@@ -239,3 +232,9 @@ def test_what_cannot_be_planned_is_refused_in_one_line(run, option, value):
 def test_bad_values_are_refused_even_where_no_certificate_is_planned(run, arguments):
     result = run(*PLAN, "--certify-fraction", 0, *arguments)
     assert result.code == 2
+
+
+def test_the_command_shows_what_looks_cost(run):
+    text = run(*PLAN, "--looks", 4).out
+    assert "23 steps (3 of them for looks)" in text
+    assert "4 looks at the held-out records, each with 0.25 of their epsilon" in text
