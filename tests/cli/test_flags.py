@@ -32,5 +32,5 @@ def test_words_that_are_no_parameters_stay():
 
 
 def test_only_options_of_the_command_are_flags():
-    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `n_looks`.")
-    assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use n_looks."
+    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `target_tau`.")
+    assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use target_tau."

@@ -19,9 +19,9 @@ from fairdp.config.parameters import Parameters
 from fairdp.config.preregistration import Preregistration
 from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
 from fairdp.methods import METHODS
-from fairdp.run.budget import budget_of
+from fairdp.run.budget import budget_of, check_looks
 from fairdp.run.goal import PrivacyGoal
-from fairdp.run.plan import PlannedRun, check_looks, plan_run
+from fairdp.run.plan import PlannedRun, plan_run
 
 
 @dataclass(frozen=True, kw_only=True)

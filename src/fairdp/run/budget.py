@@ -57,6 +57,17 @@ def budget_of(
     return goal.budget(epsilon_for(spent_within, alone))
 
 
+def check_looks(method: str, n_looks: int) -> None:
+    """Refuse looks during training for a method whose deployed model has no earlier form."""
+    if n_looks > 1 and not METHODS[method].has_iterates:
+        raise ParameterError(
+            "n_looks",
+            n_looks,
+            f"needs a model to look at during training, which `method`={method!r} does not have",
+            "use `method`='fairdp' or 'dpsgd', or `n_looks`=1",
+        )
+
+
 def _in_range(goal: PrivacyGoal, epsilon: float) -> float:
     """Refuse noise for which ε would be none that a budget may have."""
     if epsilon < SMALLEST_EPSILON:

@@ -72,8 +72,8 @@ def look(prepared: PreparedRun, looked: Looked, predictor: Predictor) -> Certifi
 
     The model is kept if it meets what is required, and if it is the first.
     """
-    held_out, generators, number = prepared.parts.held_out, prepared.generators, len(looked.counts) + 1
-    names = held_out.group_names
+    held_out, generators = prepared.parts.held_out, prepared.generators
+    names, number = held_out.group_names, len(looked.counts) + 1
     epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
     counts = count_decisions(prepared.model, predictor, [held_out], len(names), generators.key("coins"))
     certificate = release_certificate(

@@ -111,17 +111,6 @@ def plan_run(
     return PlannedRun(config=config, plan=plan, privacy=privacy)
 
 
-def check_looks(method: str, n_looks: int) -> None:
-    """Refuse looks during training for a method whose deployed model has no earlier form."""
-    if n_looks > 1 and not METHODS[method].has_iterates:
-        raise ParameterError(
-            "n_looks",
-            n_looks,
-            f"needs a model to look at during training, which `method`={method!r} does not have",
-            "use `method`='fairdp' or 'dpsgd', or `n_looks`=1",
-        )
-
-
 def plan_of_parts(
     settings: "RunSettings",
     parts: "Parts",

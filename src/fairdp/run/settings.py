@@ -19,9 +19,8 @@ from fairdp.data.columns import EncodedColumns
 from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
-from fairdp.run.budget import budget_of
+from fairdp.run.budget import budget_of, check_looks
 from fairdp.run.goal import PrivacyGoal
-from fairdp.run.plan import check_looks
 from fairdp.run.predictor import Predictor
 
 # Hats and bins of more inputs than this would be mostly noise.

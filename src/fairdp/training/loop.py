@@ -102,7 +102,8 @@ class Trainer:
         return made
 
     def _noisy_gradient(self, n_members: int) -> Tensor:
-        state, keys = self.state, self.state.chain.step()
+        state = self.state
+        keys = state.chain.step()
         chosen = self.sampler.draw(keys)  # Line 7: every group at its own rate.
         dropout = coins_of_dropout(keys.seed("dropout"), needed=self.draws_at_random)
         with dropout, state.model.moved_to(self._smoothed(keys)):
