@@ -64,14 +64,16 @@ class TestEnsemblesOfLooks:
 
     CONFIG = replace(CONFIG, n_steps=6, n_members=3, weight_bound=0.2)
 
-    def trainer(self, n_looks: int, n_steps: int = 6) -> Trainer:
-        config = replace(self.CONFIG, n_steps=n_steps)
+    def trainer(self, n_looks: int, n_steps: int = 6, **changes) -> Trainer:
+        config = replace(self.CONFIG, n_steps=n_steps, **changes)
         recipe, noise = METHODS["fairdp"].recipe(config, (30.0, 30.0)), {"noise_multiplier": 1.0}
         plan = make_plan(recipe, PRIVATE, n_steps=n_steps, n_looks=n_looks, **noise)
         return Trainer(start(), grouped(), plan, config)
 
-    def test_they_are_those_that_a_last_step_would_make(self):
-        looking, ending = self.trainer(2), self.trainer(1, n_steps=4)
+    @pytest.mark.parametrize("group_optimizers", [False, True])
+    def test_they_are_those_that_a_last_step_would_make(self, group_optimizers):
+        own = {"group_optimizers": group_optimizers}
+        looking, ending = self.trainer(2, **own), self.trainer(1, n_steps=4, **own)
         for trainer in (looking, ending):
             for _ in range(3):
                 trainer.step()
