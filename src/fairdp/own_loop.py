@@ -137,7 +137,9 @@ class PrivateLoop:
         self._trainer.state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
-        estimator = self._estimator.adopt(finish_run(self._prepared, {}, None, started=self._started))
+        estimator = self._estimator.adopt(
+            finish_run(self._prepared, {}, self._trainer.state.looked, started=self._started)
+        )
         estimator.classes_ = self._classes
         # The caller's optimiser still holds the parameters: what was certified must not change with them.
         estimator.score_model_ = copy.deepcopy(estimator.score_model_)

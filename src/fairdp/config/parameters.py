@@ -169,8 +169,8 @@ class Parameters:
     n_looks: int = parameter(
         1,
         CERTIFICATE,
-        "How often to look for `require_tau` during training, which ends at the first look that meets it; all looks "
-        "share confidence and epsilon.",
+        "How often to see during training whether `require_tau` is met. It ends at the first look that misses it, and "
+        "the model of the look before is kept; looks share epsilon, and each makes its heads with one more noisy step.",
         flag="--looks",
         check=_checks.positive_integer,
     )

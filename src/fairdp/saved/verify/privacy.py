@@ -136,6 +136,7 @@ def _planned(recorded: Recorded) -> Check:
         public_assumptions=privacy.public_assumptions,
         selection=privacy.selection,
         noise_multiplier=settings.goal.noise_multiplier,
+        n_looks=settings.certification.registration.n_looks,
     ).privacy
     planned, stated = to_plain(again), to_plain(privacy)
     wrong = [name for name in planned if not same(stated[name], planned[name])]
