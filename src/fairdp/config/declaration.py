@@ -1,6 +1,6 @@
 """What is declared about a parameter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,3 +30,9 @@ class Declaration:
     check: Callable[..., None] | None = None
     when_none: str = ""
     flag: str | None
+
+
+def declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
+    """What was said of a parameter where it was declared."""
+    flag = f"--{name.replace('_', '-')}" if said["flag"] == "" else said["flag"]
+    return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})
