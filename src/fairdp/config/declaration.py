@@ -31,6 +31,11 @@ class Declaration:
     when_none: str = ""
     flag: str | None
 
+    @property
+    def flags(self) -> str | None:
+        """The flag, with its opposite where the value is yes or no."""
+        return f"{self.flag}/--no-{self.flag.removeprefix('--')}" if self.flag and self.kind is bool else self.flag
+
 
 def declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
     """What was said of a parameter where it was declared."""

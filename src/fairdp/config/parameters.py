@@ -14,14 +14,11 @@ if TYPE_CHECKING:
 
 GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert")
 DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
-
 MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 # What a fairness target may be about: every method that takes one knows each of them.
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
 # What computes ε: privacy loss distributions, or the moments accountant.
 ACCOUNTANTS = ("pld", "rdp")
-# Step sizes: as they are given, or by the paper's Theorem 4 as it should be and as it is printed.
-SCHEDULES = ("piecewise", "shamir_zhang", "theorem_4_printed")
 DEFAULT_EPSILON = 1.0
 DEFAULT_MAX_GAP = 0.03
 # Points of accuracy that the default target may cost for each point of gap that it closes.
@@ -50,10 +47,7 @@ class Parameters:
     )
     hidden: tuple[int, ...] = parameter((32,), DATA, "Sizes of the hidden layers of the MLP.", check=limits.layer_sizes)
     module: Callable[..., Any] | None = parameter(
-        None,
-        DATA,
-        "Class or function that builds your own feature extractor, used instead of `model`.",
-        flag=None,
+        None, DATA, "Class or function that builds your own feature extractor, used instead of `model`.", flag=None
     )
 
     epsilon: float | None = parameter(
@@ -137,7 +131,6 @@ class Parameters:
         check=limits.share(0.2),
         when_none="any",
     )
-
     price: float | None = parameter(
         None,
         TARGET,
@@ -200,16 +193,11 @@ class Parameters:
     schedule: str = parameter(
         "piecewise",
         EXPERT,
-        "Use the step sizes for equal parts of the run; or plain SGD with steps that decay as the paper's Theorem 4 "
-        "needs, `diameter`/(G√t) by Shamir and Zhang, or as it prints them, too short to learn much.",
-        choices=SCHEDULES,
+        "Use the step sizes part by part, or SGD with the decay that the paper's Theorem 4 needs, or as it prints it.",
+        choices=("piecewise", "shamir_zhang", "theorem_4_printed"),
     )
     diameter: float = parameter(
-        10.0,
-        EXPERT,
-        "Diameter Q of the set that parameters are taken to be in, for `schedule` shamir_zhang: it scales all steps. "
-        "2M for `fairdp` with a logistic model.",
-        check=_checks.finite_positive,
+        10.0, EXPERT, "Diameter Q of the domain: scales the steps of shamir_zhang.", check=_checks.finite_positive
     )
     optimizer: str | None = parameter(
         None,
@@ -218,10 +206,7 @@ class Parameters:
         choices=("adam", "sgd", "adam_then_sgd"),
     )
     adam_share: float = parameter(
-        0.9,
-        EXPERT,
-        "Share of the steps that `adam_then_sgd` takes by Adam. A last step that makes an ensemble is always SGD's.",
-        check=limits.share(0.9),
+        0.9, EXPERT, "Share of the steps that `adam_then_sgd` takes by Adam.", check=limits.share(0.9)
     )
     momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
     sgd_learning_rate: float = parameter(
@@ -232,6 +217,12 @@ class Parameters:
     )
     activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
     normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.")
+    bias: bool = parameter(
+        True,
+        EXPERT,
+        "Give the head a bias. Without, as in the paper, a record whose embedding is zero has score zero and is always "
+        "decided positive; not for `fairdp_frontier`, `fairfm`, `fairfm_smooth`.",
+    )
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
     )
@@ -243,6 +234,18 @@ class Parameters:
         EXPERT,
         "Noise for every group (the paper), or one draw on their average (less noise, same ε); for `fairdp`.",
         choices=("per_group", "average"),
+    )
+    group_optimizers: bool = parameter(
+        False,
+        EXPERT,
+        "Give every group its own optimiser and average where they arrive, one reading of the paper; for `fairdp`.",
+    )
+    group_weights: Mapping[str, float] | None = parameter(
+        None,
+        EXPERT,
+        "Weight of each group in the average, by name; only ratios matter; for `fairdp`.",
+        check=limits.group_weights,
+        when_none="all alike",
     )
     fairness_weight: float = parameter(10.0, EXPERT, "Weight of the penalty of `dp_fermi`.", check=limits.not_negative)
     grouping: str = parameter(
@@ -288,6 +291,8 @@ def check_parameters(**values: Any) -> None:
         declared = DECLARED[name]
         if value is None and declared.default is None:
             continue
+        if declared.kind is bool:
+            limits.yes_or_no(**{name: value})
         if declared.choices:
             _checks.one_of(declared.choices, **{name: value})
         if declared.check is not None:
