@@ -96,6 +96,19 @@ class TrainConfig:
             n_params=n_params,
         )
 
+    def is_after_adam(self, step: int) -> bool:
+        """Whether Adam has handed over to SGD at a step counted from zero."""
+        return self.optimizer == "adam_then_sgd" and step >= self.adam_share * self.n_steps
+
+    def step_size(self, step: int, *, n_groups: int, n_params: int, noise_multiplier: float, noise_std: float) -> float:
+        """Step size of an update: the schedule's, or that of SGD after Adam, lowered where the noise is large."""
+        rate = self.learning_rate(
+            step, n_groups=n_groups, n_params=n_params, noise_multiplier=noise_multiplier, noise_std=noise_std
+        )
+        if self.is_after_adam(step):
+            rate = self.sgd_learning_rate
+        return min(rate, self.largest_noise_step / noise_std) if noise_std else rate
+
 
 def plain(value: Any) -> Any:
     """A NumPy scalar, as grid searches set them, as the Python number it stands for."""

@@ -17,19 +17,15 @@ def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig
     point, and where they arrive is averaged.
     """
     number, multipliers = state.step - 1, plan.gradient_multipliers
-    rate = config.learning_rate(
+    rate = config.step_size(
         number,
         n_groups=len(multipliers),
         n_params=state.model.params.numel(),
         noise_multiplier=float(multipliers.min()),
         noise_std=plan.mean_noise_std,
     )
-    if config.optimizer == "adam_then_sgd" and number >= config.adam_share * plan.n_steps:
-        rate = config.sgd_learning_rate
-        if state.optimizer.kind == "adam":
-            state.optimizer = FlatOptimizer("sgd", config.momentum)
-    if plan.noise_std:
-        rate = min(rate, config.largest_noise_step / plan.mean_noise_std)
+    if state.optimizer.kind == "adam" and config.is_after_adam(number):
+        state.optimizer = FlatOptimizer("sgd", config.momentum)
     if not plan.recipe.group_optimizers:
         state.optimizer.step(state.model.params, noisy, rate)
         return
