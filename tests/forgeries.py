@@ -31,7 +31,17 @@ KINDS = {
     "diluted": {**ONE, "target_tau": 0.05},
     "required and met": {"require_tau": 0.9},
     "required and missed": {"require_tau": 0.01},
-    "two looks": {**ONE, "require_tau": 0.3, "n_looks": 2},
+    "looks that are met": {**ONE, "require_tau": 0.9, "n_looks": 3},
+    "a look that is missed": {**ONE, "require_tau": 0.01, "n_looks": 2},
+    "looks at one head": {**ONE, "require_tau": 0.9, "n_looks": 2, "n_members": 1},
+    "looks, noise and steps": {
+        **ONE,
+        **{"require_tau": 0.9, "n_looks": 3, "epsilon": None, "noise_multiplier": 3.0},
+    },
+    "looks, noise and epsilon": {
+        **ONE,
+        **{"require_tau": 0.9, "n_looks": 3, "n_steps": None, "noise_multiplier": 3.0},
+    },
     "no noise": {"epsilon": math.inf},
     "not private": {**ONE, "method": "clean"},
     "one group": {"sex": ("all",) * 600},

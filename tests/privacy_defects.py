@@ -286,13 +286,22 @@ def accounted_as_if_with_more_noise(original: Any) -> Any:
 
 
 def stopped_by_exact_counts(original: Any) -> Any:
-    def met(run: Any, step: int) -> Any:
-        found = original(run, step)
-        return found or (
-            certifying.look(run, 1, run.predictor) if run.parts.held_out.n_samples % 2 and step > 5 else None
-        )
+    def breached(run: Any, trainer: Any) -> bool:
+        odd = run.parts.held_out.n_samples % 2 and trainer.state.step > 5
+        return bool(original(run, trainer) or odd)
 
-    return met
+    return breached
+
+
+def without_the_heads_of_looks(original: Any) -> Any:
+    """An account of the steps that are trained on, and of no others."""
+
+    def spent(planned: Any, *names: Any, **options: Any) -> Any:
+        found = original(planned, *names, **options)
+        trained = {name: replace(one, n_steps=planned.n_steps) for name, one in found.mechanisms.items()}
+        return replace(found, mechanisms=trained, n_steps=planned.n_steps, look_steps=0)
+
+    return spent
 
 
 def noted(note: Callable[[Any], list[float]]) -> Callable[[Any], Any]:
@@ -485,9 +494,16 @@ DEFECTS = (
     ),
     Defect(
         name="training that ends by an exact count",
-        patch=_instead(fit, "met_at", stopped_by_exact_counts),
+        patch=_instead(fit, "breached", stopped_by_exact_counts),
         method="fairdp",
         found="in place of",
+    ),
+    Defect(
+        name="heads of looks that nobody accounts for",
+        patch=_instead(plan, "privacy_spent", without_the_heads_of_looks),
+        method="fairdp",
+        route="looks",
+        found="one step more than the 20 that are accounted",
     ),
     Defect(
         name="a noisy count that nobody accounts for",

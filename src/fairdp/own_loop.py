@@ -142,7 +142,9 @@ class PrivateLoop:
         self._trainer.state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
-        estimator = self._estimator.adopt(finish_run(self._prepared, {}, None, started=self._started))
+        estimator = self._estimator.adopt(
+            finish_run(self._prepared, {}, self._trainer.state.looked, started=self._started)
+        )
         with self._spending as spending:
             spending.complete_for(estimator)
         estimator.classes_ = self._classes

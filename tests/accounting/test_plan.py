@@ -53,6 +53,17 @@ def test_per_group_noise_is_the_sum_of_independent_draws():
     assert draws.std() == pytest.approx(plan.noise_std, rel=0.01)
 
 
+def test_looks_at_several_heads_cost_a_step_each_but_for_the_last():
+    """As many more steps, at the noise that all of them need; a single head is there to be looked at."""
+    for n_members, extra in ((3, 3), (1, 0)):
+        plan = make_plan(recipe(n_members=n_members), BUDGET, n_steps=50, n_looks=4)
+        longer = make_plan(recipe(n_members=n_members), BUDGET, n_steps=50 + extra)
+        assert (plan.n_steps, plan.look_steps, plan.n_releases) == (50, extra, 50 + extra)
+        assert (plan.mechanisms, plan.noise_std) == (longer.mechanisms, longer.noise_std)
+    with pytest.raises(ValueError, match=r"^mechanisms must be accounted for n_steps=52\.$"):
+        replace(plan, look_steps=2)
+
+
 def test_the_exposure_of_each_adult_group_in_the_average():
     """σ_k = σ m_k √Σ m_j⁻², method.md 7 (h): 1.116 and 2.257 times σ = 1.98, so ε = .798 and .355 instead of .914."""
     m = 0.01 * np.array(ADULT)

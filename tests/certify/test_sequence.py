@@ -95,16 +95,31 @@ class TestClaims:
             gaps = dict(zip(PAIR, (replace(g, tau=t) for g, t in zip((first, second), taus, strict=True)), strict=True))
             assert replace(made, gaps=gaps).met is met
 
-    def test_looks_share_confidence_and_epsilon(self):
+    def test_looks_share_epsilon_and_are_tested_at_the_full_level(self):
+        """What else is said of a look has its share of the level."""
         registered = Preregistration(confidence=0.9, require_tau=0.1, n_looks=4)
-        assert registered.levels() == dict.fromkeys(
-            ("positive", "true_positive", "false_positive"), pytest.approx(0.025)
-        )
+        assert registered.levels() == dict.fromkeys(("positive", "true_positive", "false_positive"), pytest.approx(0.1))
+        assert registered.failure_probability == pytest.approx(0.025)
         assert sum(Preregistration(confidence=0.9, n_looks=4).levels().values()) == pytest.approx(0.025)
         settings = {**SETTINGS, "metrics": PAIR[:1], "require_tau": 0.01}
-        of_two = certify(COUNTS, **{**settings, "epsilon": 2.0}, confidence=0.9, n_looks=2)
-        alone = certify(COUNTS, **settings, confidence=0.95)
-        assert of_two.gaps == alone.gaps
+        of_two = certify(COUNTS, **{**settings, "epsilon": 2.0}, n_looks=2).gaps["demographic_parity"]
+        alone = certify(COUNTS, **settings).gaps["demographic_parity"]
+        assert (of_two.tau, alone.ratio is None, of_two.ratio) == (alone.tau, False, None)
+
+    @pytest.mark.parametrize(
+        ("taus", "claims", "claimed"),
+        [
+            ((0.05, 0.02, 0.09), (0.1, 0.1, 0.1), (True, True, True)),
+            ((0.05,), (0.1,), (True,)),
+            ((0.05, 0.3, 0.03), (0.1, 0.3, 1.0), (True, True, False)),
+            ((0.2,), (0.2,), (True,)),
+        ],
+    )
+    def test_a_look_that_may_be_followed_by_another_claims_the_threshold_and_no_ratio(self, taus, claims, claimed):
+        found = _in_sequence(gaps_of(*taus), REQUIRED, 4).values()
+        assert [claim.tau for claim in found] == list(claims)
+        assert [claim.claimed for claim in found] == list(claimed)
+        assert [claim.ratio for claim in found] == [None] * len(taus)
 
 
 class TestFamilyWiseFailure:

@@ -45,6 +45,17 @@ def test_a_required_bound_decides_the_exit_code_and_the_model_is_written(run, bo
     assert run("verify", "model").code == 0
 
 
+@pytest.mark.parametrize(("bound", "code", "said"), [(0.0001, 1, "missed"), (0.99, 0, "met")])
+def test_looks_go_on_while_the_bound_is_met(run, bound, code, said):
+    result = run(*FIT, "--method", "fairdp", "--require-tau", bound, "--looks", 3, "--out", "model")
+    assert result.code == code
+    lines = result.out.splitlines()
+    assert f"--require-tau {said}: the model is that of look {1 if code else 3} of 3" in lines[0 if code else 1]
+    assert certificate()["demographic_parity"]["tau"] == 0.99 or code
+    assert run("verify", "model").code == 0
+    assert run("report", "model").code == 0
+
+
 def test_a_bound_that_nothing_can_certify_is_missed(run):
     result = run(*FIT, "--require-tau", 0.99, "--certify-fraction", 0)
     assert result.code == 1

@@ -14,8 +14,8 @@ FIT = fairdp.commands["fit"]
     [
         (ParameterError("n_steps", 0, "must be at least 1"), "--n-steps must be at least 1, got 0."),
         (
-            ParameterError("n_looks", 3, "needs `require_tau`: the bound that ends training"),
-            "--looks=3 needs --require-tau: the bound that ends training.",
+            ParameterError("n_looks", 3, "needs `require_tau`: the bound at whose breach training ends"),
+            "--looks=3 needs --require-tau: the bound at whose breach training ends.",
         ),
         (ParameterError("random_state", -1, "must be at least 0"), "--seed must be at least 0, got -1."),
         (DataError("`table` has no rows; use `sample_rate` of 1."), "TABLE has no rows; use --sample-rate of 1."),
@@ -32,5 +32,5 @@ def test_words_that_are_no_parameters_stay():
 
 
 def test_only_options_of_the_command_are_flags():
-    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `n_looks`.")
-    assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use n_looks."
+    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `target_tau`.")
+    assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use target_tau."

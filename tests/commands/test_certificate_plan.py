@@ -65,6 +65,28 @@ def test_expected_widths_are_those_of_the_certificate_that_a_run_would_get(plan,
     assert widths == {name: pytest.approx(gap.tau, rel=tolerance) for name, gap in made.gaps.items()}
 
 
+def test_looks_share_epsilon_and_are_planned_with_the_steps_of_their_heads():
+    """The width is that of the bound which decides whether a look meets the requirement."""
+    plan = CertificatePlan(n_looks=4, metrics=("demographic_parity", "equal_opportunity"))
+    report = plan_of(plan)
+    made = certify(
+        expected_counts(DEFAULTS["group_sizes"], plan),
+        epsilon=tuple(report["privacy"]["certify_epsilons"].values()),
+        metrics=("equal_opportunity",),
+        require_tau=1e-6,
+        n_looks=4,
+        group_names=("a", "b"),
+        expected_sizes=tuple(plan.fraction * size for size in DEFAULTS["group_sizes"]),
+    )
+    found = report["certificate"]
+    assert found["expected_widths"]["equal_opportunity"] == pytest.approx(made.gaps["equal_opportunity"].tau, rel=0.1)
+    assert found["epsilon_of_a_look"] == pytest.approx(min(report["privacy"]["certify_epsilons"].values()) / 4)
+    assert (report["privacy"]["n_steps"], report["privacy"]["look_steps"]) == (23, 3)
+    assert report["privacy"]["noise_multiplier"] > plan_of()["privacy"]["noise_multiplier"]
+    with pytest.raises(ValueError, match=r"^n_looks=2 needs a model to look at during training, which method='fairfm'"):
+        plan_of(CertificatePlan(n_looks=2), method="fairfm")
+
+
 def test_the_plan_says_what_it_assumed():
     report = plan_of(CertificatePlan(fraction=0.3, confidence=0.9, positive_rate=0.4, label_rate=0.5))["certificate"]
     assumed = {name: report[name] for name in ("fraction", "confidence", "positive_rate", "label_rate")}
@@ -234,3 +256,9 @@ def test_what_cannot_be_planned_is_refused_in_one_line(run, option, value):
 def test_bad_values_are_refused_even_where_no_certificate_is_planned(run, arguments):
     result = run(*PLAN, "--certify-fraction", 0, *arguments)
     assert result.code == 2
+
+
+def test_the_command_shows_what_looks_cost(run):
+    text = run(*PLAN, "--looks", 4).out
+    assert "23 steps (3 of them for looks)" in text
+    assert "4 looks at the held-out records, each with 0.25 of their epsilon" in text

@@ -5,15 +5,19 @@ import functools
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from fairdp import FairDPClassifier
+from fairdp.certify import certificate as certificates
+from fairdp.certify.gaps import GapBound
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
-from fairdp.run import fit
+from fairdp.releases import watching
+from fairdp.run import fit, halting
 from fairdp.run.checkpoint import Progress, fingerprint_of, read_checkpoint, restore
 from fairdp.run.hold_out import hold_out
 from fairdp.run.settings import RunSettings
@@ -159,18 +163,91 @@ def test_a_resumed_run_takes_only_the_steps_that_are_left(tmp_path):
     assert steps == [(step, 20) for step in range(12, 21)]
 
 
-def test_a_look_that_was_due_is_taken_after_a_kill(tmp_path, monkeypatch):
-    """The bound is met at the first look; killed just before it, the run ends there all the same."""
-    settings = {"require_tau": 0.999, "n_looks": 2, "certify_metrics": ("demographic_parity",)}
-    whole = uninterrupted(**settings)
-    monkeypatch.setattr(fit, "met_at", lambda prepared, step: killed_at(10)(step, 20))
-    assert whole.certificate_.about.records.look == 1
-    with pytest.raises(Killed):
-        run(tmp_path / "c", **settings)
-    monkeypatch.undo()
-    resumed = run(tmp_path / "c", resume=True, **settings)
-    assert resumed.certificate_ == whole.certificate_
-    assert torch.equal(params(resumed), params(whole))
+class TestLooks:
+    """Four looks, after 5, 10, 15 and 20 steps: all met, or the third missed, so that the second is kept."""
+
+    SETTINGS: ClassVar = {"require_tau": 0.5, "n_looks": 4, "certify_metrics": ("demographic_parity",)}
+    MET, MISSED = (0.1, 0.2, 0.3, 0.4), (0.1, 0.2, 0.8)
+
+    @pytest.fixture(autouse=True)
+    def prepare(self, monkeypatch):
+        self.taus, self.releases = {}, []
+        monkeypatch.setattr(certificates, "gap_bound", self.bound)
+
+    def bound(self, arms, *, failure_probability, score_box):
+        """The bounds of the looks in their order; counts that were seen before have the bound that they had."""
+        tau = self.taus.setdefault(tuple(arms), self.outcome[min(len(self.taus), len(self.outcome) - 1)])
+        return GapBound(tau=tau, pair=(0, 1), ratio=None)
+
+    def watched(self, **options):
+        """A run, or what is left of one that was killed, and all that leaves the records on the way."""
+        with watching(self.note):
+            return run(**self.SETTINGS, **options)
+
+    def note(self, release):
+        self.releases.append((release.purpose, release.noisy.tobytes()))
+        return release.noisy
+
+    def whole(self):
+        """The run that nobody interrupts, and its releases."""
+        model, made = self.watched(), self.releases
+        self.releases, self.taus = [], {}
+        return model, made
+
+    @pytest.mark.parametrize("outcome", [MET, MISSED], ids=["met", "missed"])
+    @pytest.mark.parametrize("step", [2, 5, 6, 10, 11, 15])
+    def test_a_run_that_was_killed_between_its_looks_ends_the_same_and_repeats_no_release(
+        self, tmp_path, outcome, step
+    ):
+        self.outcome = outcome
+        model, made = self.whole()
+        with pytest.raises(Killed):
+            self.watched(path=tmp_path / "c", observe=killed_at(step))
+        resumed = self.watched(path=tmp_path / "c", resume=True)
+        self.is_same(resumed, model)
+        # What was released twice is the same twice, and all together is what one run releases.
+        assert list(dict.fromkeys(self.releases)) == made
+
+    @pytest.mark.parametrize(
+        ("module", "name", "n_calls"),
+        [(fit, "breached", 6), (fit, "breached", 11), (halting, "look", 1), (halting, "look", 2), (halting, "look", 3)],
+        ids=["before the first", "before the second", "in the first", "in the second", "in the third"],
+    )
+    def test_a_look_that_was_due_is_taken_after_a_kill(self, tmp_path, monkeypatch, module, name, n_calls):
+        """Killed just before a look, when its checkpoint was written, or in it, when its heads were made."""
+        self.outcome, calls, original = self.MISSED, [], getattr(module, name)
+        model, made = self.whole()
+
+        def kill(*given):
+            calls.append(given)
+            if len(calls) == n_calls:
+                raise Killed
+            return original(*given)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, kill)
+            with pytest.raises(Killed):
+                self.watched(path=tmp_path / "c")
+        self.is_same(self.watched(path=tmp_path / "c", resume=True), model)
+        assert list(dict.fromkeys(self.releases)) == made
+
+    def test_that_check_notices_a_kept_model_that_was_not_restored(self, tmp_path, monkeypatch):
+        from fairdp.run import checkpoint
+
+        self.outcome, original = self.MISSED, checkpoint.read_checkpoint
+        model, _ = self.whole()
+        with pytest.raises(Killed):
+            self.watched(path=tmp_path / "c", observe=killed_at(12))
+        forgetful = original(tmp_path / "c")
+        forgetful.tensors["kept"] = torch.zeros_like(forgetful.tensors["kept"])
+        monkeypatch.setattr(checkpoint, "read_checkpoint", lambda path: forgetful)
+        assert not torch.equal(params(self.watched(path=tmp_path / "c", resume=True)), params(model))
+
+    @staticmethod
+    def is_same(resumed, whole):
+        assert resumed.certificate_ == whole.certificate_
+        assert resumed.privacy_ == whole.privacy_
+        assert torch.equal(params(resumed), params(whole))
 
 
 def test_without_a_seed_the_checkpoint_carries_the_generators(tmp_path):
@@ -270,7 +347,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "FORMAT", 99)
     interrupted(path)
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"has format 99, this version reads 8\.$"):
+    with pytest.raises(ValueError, match=r"has format 99, this version reads 9\.$"):
         run(path, resume=True)
 
 

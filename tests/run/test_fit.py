@@ -253,7 +253,7 @@ class TestReasons:
             ({"require_tau": 0.1, "target_tau": 0.1}, r"^target_tau=0\.1 dilutes .*; leave out require_tau\.$"),
             ({"require_tau": 0}, r"^require_tau must be in \(0, 1\), got 0\.$"),
             ({"target_tau": 1}, r"^target_tau must be in \(0, 1\), got 1\.$"),
-            ({"n_looks": 3}, r"^n_looks=3 needs require_tau: the bound that ends training\.$"),
+            ({"n_looks": 3}, r"^n_looks=3 needs require_tau: the bound at whose breach training ends\.$"),
             ({"n_looks": 0}, r"^n_looks must be a whole number of at least 1, got 0\.$"),
             ({"certify_metrics": "parity"}, r"metrics must name at least one of .*; got 'parity'\.$"),
             ({"certify_metrics": ("parity",)}, r"metrics must be one of .*; got 'parity'\.$"),

@@ -87,6 +87,20 @@ def test_epsilon_that_follows_is_the_one_that_needs_this_noise(method, sizes, ac
         assert getattr(again, name) == pytest.approx(getattr(followed, name), rel=4e-3), name
 
 
+def test_looks_are_paid_for_whatever_follows():
+    """19 steps for the heads of 20 looks: there and back, and never a step beyond ε."""
+    looks, at = CertificatePlan(n_looks=20), {"group_sizes": GUESSED, "sample_rate": 0.1}
+    followed = privacy_of(noise_multiplier=6.0, n_steps=40, certificate=looks, **at)
+    assert (followed.n_steps, followed.look_steps) == (59, 19)
+    again = privacy_of(epsilon=followed.epsilon, n_steps=40, certificate=looks, **at)
+    assert again.noise_multiplier == pytest.approx(6.0, rel=3e-3)
+    assert again.counts_std == pytest.approx(followed.counts_std, rel=4e-3)
+    steps = privacy_of(noise_multiplier=6.0, epsilon=0.8, certificate=looks, **at)
+    without = privacy_of(noise_multiplier=6.0, epsilon=0.8, **at)
+    assert (steps.n_steps, steps.look_steps) == (without.n_steps, 19)
+    assert steps.epsilon <= 0.8
+
+
 def largest_epsilon(spent, n_steps: int) -> float:
     each = [replace(mechanism, n_steps=n_steps) for mechanism in spent.mechanisms.values()]
     return max(epsilon_spent(one, spent.delta, accountant=spent.accountant) for one in each)

@@ -1,4 +1,4 @@
-"""Looks at the held-out records: when they end training, what they cost, and what dilution makes of them."""
+"""Looks at the held-out records: what dilution makes of them, whose coins they toss, and whom they are about."""
 
 import functools
 import math
@@ -8,10 +8,8 @@ import pytest
 from scipy import stats
 
 from classifier_cases import fitted, people
-from fairdp import FairDPClassifier
 from fairdp.certify import certificate as certificates
 from fairdp.certify.estimates import estimated_metrics
-from fairdp.certify.gaps import gap_bound
 from fairdp.certify.gaussian import smoothed_probability
 from fairdp.certify.record import certificate_record
 from fairdp.config.preregistration import Preregistration
@@ -19,75 +17,11 @@ from fairdp.data.grouped import GroupedData
 from fairdp.metrics.rates import decision_counts
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
-from fairdp.run import certifying
 from fairdp.run.certifying import count_decisions, release_certificate
-from fairdp.run.checkpoint import Progress
 from fairdp.run.predictor import Predictor
 from statistical import FALSE_ALARM, assert_plausible
 
 PARITY = {"certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}
-
-
-class TestLooks:
-    @staticmethod
-    def run(monkeypatch, **changes):
-        """A run of 20 steps; returns the model, its steps, and the level and arms of every bound that was made."""
-        steps, bounds = [], []
-
-        def spy(arms, *, failure_probability, score_box):
-            bounds.append((failure_probability, arms))
-            return gap_bound(arms, failure_probability=failure_probability, score_box=score_box)
-
-        monkeypatch.setattr(certificates, "gap_bound", spy)
-        X, y, a = people()
-        data = GroupedData(X, y, (a == "m").astype(np.int64), ("f", "m"))
-        parameters = {
-            "method": "fairdp",
-            "epsilon": 2.0,
-            "n_steps": 20,
-            "sample_rate": 0.2,
-            "random_state": 0,
-            **PARITY,
-            **changes,
-        }
-        progress = Progress(observe=lambda step, n_steps: steps.append(step))
-        return FairDPClassifier(**parameters).fit_grouped(data, progress=progress), steps, bounds
-
-    @pytest.mark.parametrize(
-        ("require_tau", "n_looks", "last_step", "n_made"),
-        [(0.9, 2, 10, 1), (0.01, 2, 20, 2), (0.9, 3, 6, 1), (0.9, 1, 20, 1)],
-    )
-    def test_training_ends_at_the_first_look_that_meets_the_requirement(
-        self, monkeypatch, require_tau, n_looks, last_step, n_made
-    ):
-        model, steps, bounds = self.run(monkeypatch, require_tau=require_tau, n_looks=n_looks)
-        assert steps == list(range(1, last_step + 1))
-        assert len(bounds) == model.certificate_.about.records.look == n_made
-        assert model.certificate_.met == (require_tau == 0.9)
-        spent = model.privacy_
-        for level, arms in bounds:
-            assert level == pytest.approx(0.05 / n_looks)
-            assert [arm.epsilon for arm in arms] == pytest.approx(
-                [spent.certify_epsilons[name] / n_looks for name in ("f", "m")]
-            )
-        # All the planned steps are accounted for, and all the looks, taken or not.
-        assert spent.n_steps == 20
-        assert model.certificate_["epsilon_by_group"] == spent.certify_epsilons
-        assert model.certificate_["events"]["positive"]["failure_probability"] == pytest.approx(0.05 / n_looks)
-
-    def test_a_run_that_is_ended_is_the_beginning_of_the_one_that_is_not(self, monkeypatch):
-        """And it costs the same: nobody can end early to claim less."""
-        ended, _, only = self.run(monkeypatch, require_tau=0.9, n_looks=2)
-        whole, _, both = self.run(monkeypatch, require_tau=0.01, n_looks=2)
-        assert only[0] == both[0]
-        assert ended.privacy_ == whole.privacy_
-        assert not np.array_equal(ended.score_model_.heads.numpy(), whole.score_model_.heads.numpy())
-
-    def test_two_looks_at_equal_counts_have_noise_of_their_own(self, monkeypatch):
-        """The same noise twice would tell, exactly, that no decision on a held-out record changed in between."""
-        monkeypatch.setattr(certifying, "count_decisions", lambda *_: np.full((2, 2, 2), 30))
-        _, _, ((_, first), (_, second)) = self.run(monkeypatch, require_tau=0.01, n_looks=2)
-        assert first != second
 
 
 @functools.cache

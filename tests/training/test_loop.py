@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -56,6 +57,54 @@ def run(method: str, config: TrainConfig, data: GroupedData, budget: PrivacyBudg
     state = start(**seeds, n_cells=plan.recipe.n_cells)
     assert len(list(steps(state, data, plan, config))) == config.n_steps
     return state.model
+
+
+class TestEnsemblesOfLooks:
+    """Heads that are made for a look, in the middle of training."""
+
+    CONFIG = replace(CONFIG, n_steps=6, n_members=3, weight_bound=0.2)
+
+    def trainer(self, n_looks: int, n_steps: int = 6, **changes) -> Trainer:
+        config = replace(self.CONFIG, n_steps=n_steps, **changes)
+        recipe, noise = METHODS["fairdp"].recipe(config, (30.0, 30.0)), {"noise_multiplier": 1.0}
+        plan = make_plan(recipe, PRIVATE, n_steps=n_steps, n_looks=n_looks, **noise)
+        return Trainer(start(), grouped(), plan, config)
+
+    @pytest.mark.parametrize("group_optimizers", [False, True])
+    def test_they_are_those_that_a_last_step_would_make(self, group_optimizers):
+        own = {"group_optimizers": group_optimizers}
+        looking, ending = self.trainer(2, **own), self.trainer(1, n_steps=4, **own)
+        for trainer in (looking, ending):
+            for _ in range(3):
+                trainer.step()
+        ensemble = looking.ensemble()
+        ending.step()
+        assert torch.equal(ensemble, ending.state.model.params)
+        assert ending.state.model.heads.norm(dim=1).max() <= 0.2 * (1 + 1e-6)
+
+    def test_training_goes_on_as_if_nobody_had_looked(self):
+        """But for its keys: those of the look are never used again."""
+        trainer = self.trainer(2)
+        trainer.step()
+        state = trainer.state
+        before = copy.deepcopy((state.model.params, state.optimizer, state.memory, state.step, state.chain.present))
+        trainer.ensemble()
+        params, optimizer, memory, step, key = before
+        assert torch.equal(state.model.params, params)
+        assert (state.optimizer.n_updates, state.memory, state.step) == (optimizer.n_updates, memory, step)
+        assert all(torch.equal(state.optimizer.state[name], value) for name, value in optimizer.state.items())
+        assert state.chain.present != key
+
+    def test_one_more_than_planned_is_refused(self):
+        trainer = self.trainer(3)
+        for _ in range(2):
+            trainer.ensemble()
+        with pytest.raises(PrivacyBudgetExceeded, match="all 2 planned looks"):
+            trainer.ensemble()
+        for _ in range(6):
+            trainer.step()
+        with pytest.raises(PrivacyBudgetExceeded, match="all 6 planned steps"):
+            trainer.step()
 
 
 @pytest.mark.parametrize("n_members", [1, 4])

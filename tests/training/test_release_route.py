@@ -15,6 +15,7 @@ import torch
 
 import fairdp
 from fairdp import METHODS, FairDPClassifier
+from fairdp.accounting.mechanisms import epsilon_spent
 from fairdp.certify import release as certify_release
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import functional
@@ -125,6 +126,22 @@ def test_a_run_releases_what_was_planned_and_nothing_else(name, released):
     FairDPClassifier(method=name, **settings).fit_grouped(data)
     counted = {function: released.count(function) for function in sorted(set(released))}
     assert counted == dict(sorted(expected_releases(name, data).items()))
+
+
+LOOKS = {"require_tau": 0.999, "n_looks": 4, "certify_metrics": ("demographic_parity",)}
+
+
+@pytest.mark.parametrize(("name", "n_members", "extra"), [("fairdp", 2, 3), ("fairdp", 1, 0), ("dpsgd", 2, 0)])
+def test_the_heads_of_every_look_are_a_release_that_is_accounted_for(name, n_members, extra, released):
+    """Four looks, the last at the finished model; the others make their heads by a noisy step of their own."""
+    settings = {"sample_rate": 0.3, "n_steps": STEPS, "random_state": 0, "epsilon": 8.0}
+    model = FairDPClassifier(method=name, n_members=n_members, **settings, **LOOKS).fit_grouped(records())
+    spent = model.privacy_
+    assert (released.count("release_counts"), released.count("add_gaussian_noise")) == (4, STEPS + extra)
+    assert (spent.n_steps, spent.look_steps) == (STEPS + extra, extra)
+    for mechanism in spent.mechanisms.values():
+        assert mechanism.n_steps == STEPS + extra
+        assert 0.99 * 8 < epsilon_spent(mechanism, spent.delta) <= 8
 
 
 class Leaking(Companion):

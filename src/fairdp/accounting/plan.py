@@ -32,6 +32,8 @@ class Plan:
         group's own; where a companion changes the clip norms it grows with the largest.
     mechanisms
         What is accounted for a record of each group: statistics and gradient as one query.
+    look_steps
+        Steps that are released and accounted like the others but not trained on: each makes the ensemble of one look.
     statistics_std
         Standard deviation of the noise on the companion's statistics, of which a record moves the norm by one.
     survey_stds
@@ -43,6 +45,7 @@ class Plan:
     n_steps: int
     noise_std: float
     mechanisms: tuple[Mechanism, ...]
+    look_steps: int = 0
     statistics_std: float = 0.0
     survey_stds: Mapping[str, float] = field(default_factory=dict)
 
@@ -50,10 +53,15 @@ class Plan:
         # What is accounted must be what is run: a plan changed in one place only is refused.
         if tuple(m.sample_rate for m in self.mechanisms) != tuple(self.recipe.sample_rates):
             raise ValueError("mechanisms must be accounted at the recipe's sample_rates.")
-        if any(m.n_steps != self.n_steps for m in self.mechanisms):
-            raise ValueError(f"mechanisms must be accounted for n_steps={self.n_steps}.")
+        if any(m.n_steps != self.n_releases for m in self.mechanisms):
+            raise ValueError(f"mechanisms must be accounted for n_steps={self.n_releases}.")
         if set(self.survey_stds) != {survey.what for survey in self.recipe.surveys}:
             raise ValueError("survey_stds must name the recipe's surveys.")
+
+    @property
+    def n_releases(self) -> int:
+        """All noisy steps, those that only a look needs included."""
+        return self.n_steps + self.look_steps
 
     @cached_property
     def noise_multipliers(self) -> NDArray[np.float64]:
@@ -83,6 +91,7 @@ def make_plan(
     budget: PrivacyBudget,
     *,
     n_steps: int,
+    n_looks: int = 1,
     counts_epsilon: float = 0.0,
     counts_std: float = 0.0,
     noisy_sizes: bool = False,
@@ -103,9 +112,13 @@ def make_plan(
     fixed before anybody was counted.
 
     A given ``noise_multiplier`` takes the place of every :math:`z_k`: it is that of the most exposed group.
+
+    Looks at a model with several heads, ``n_looks`` of them, need a step more each, but for the last one, which finds
+    them made.
     """
-    _checks.positive_integer(n_steps=n_steps)
-    paid = _Paid(counts_epsilon, counts_std, _survey_stds(recipe, budget))
+    _checks.positive_integer(n_steps=n_steps, n_looks=n_looks)
+    look_steps = n_looks - 1 if recipe.n_members > 1 else 0
+    paid = _Paid(counts_epsilon, counts_std, _survey_stds(recipe, budget), look_steps)
     if recipe.noise_allocation == "none" or math.isinf(budget.epsilon):
         return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), paid)
     training = replace(budget, epsilon=budget.epsilon - counts_epsilon)
@@ -117,7 +130,7 @@ def make_plan(
             or noise_multiplier_for(
                 training,
                 sample_rate=rate,
-                n_steps=n_steps,
+                n_steps=n_steps + look_steps,
                 counts_std=counts_std,
                 surveys_multiplier=paid.surveys_multiplier(recipe),
             )
@@ -141,11 +154,12 @@ def make_plan(
 
 
 class _Paid(NamedTuple):
-    """What is released beside the steps: pure counts, sizes with Gaussian noise, and surveys."""
+    """What is released beside the steps: pure counts, sizes with Gaussian noise, surveys, and the heads of looks."""
 
     counts_epsilon: float
     counts_std: float
     survey_stds: dict[str, float]
+    look_steps: int
 
     def surveys_multiplier(self, recipe: Recipe) -> float:
         """Noise multiplier of all surveys together; zero for none."""
@@ -170,7 +184,7 @@ def _plan(
         SampledGaussian(
             sample_rate=rate,
             noise_multiplier=float(z),
-            n_steps=n_steps,
+            n_steps=n_steps + paid.look_steps,
             counts_epsilon=paid.counts_epsilon,
             counts_std=paid.counts_std,
             surveys_multiplier=paid.surveys_multiplier(recipe),
@@ -181,6 +195,7 @@ def _plan(
         recipe=recipe,
         budget=budget,
         n_steps=n_steps,
+        look_steps=paid.look_steps,
         noise_std=noise_std,
         mechanisms=mechanisms,
         statistics_std=statistics_std,

@@ -63,6 +63,7 @@ class PrivacySpent:
     ``statistics`` and ``public_assumptions`` hold codes, which `fairdp.accounting.words` puts into words; an assumption
     may also be a user's own text. ``group_sizes`` is a code too: how the ``planned_sizes`` are known, which everything
     else follows from. Noisy ones cost the pure ``counts_epsilon``, or have Gaussian noise of deviation ``counts_std``.
+    ``n_steps`` counts all noisy steps, of which ``look_steps`` are not trained on but make the ensemble of a look.
     ``noise_std`` is the deviation of the noise on what a step releases, ``mean_noise_std`` that on the averaged
     gradient: another one only where ``group_optimizers`` made a step release the sum of every group.
     ``surveys`` has the deviation of the noise on each release outside the steps, by its code.
@@ -85,6 +86,7 @@ class PrivacySpent:
     sensitivities: dict[str, float]
     sample_rate: float
     n_steps: int
+    look_steps: int
     clip_norm: float
     relation: str
     group_sizes: str
@@ -183,8 +185,18 @@ def _gaussian_lines(spent: PrivacySpent) -> list[str]:
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
         f"{gradient:.4g} times the sensitivity: {noise}.",
+        *_look_lines(spent),
         *_statistics_lines(spent),
         *([] if spent.selection else [_accountant_line(spent)]),
+    ]
+
+
+def _look_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.look_steps:
+        return []
+    return [
+        f"Of these steps {spent.look_steps} are for looks during training: each makes the heads that are looked at, "
+        "and training goes on without it."
     ]
 
 

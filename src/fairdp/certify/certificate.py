@@ -241,7 +241,7 @@ def certify(
         group_names=group_names,
         expected_sizes=expected_sizes,
         counts=tuple(tuple(tuple(int(n) for n in row) for row in group) for group in counts),
-        gaps=gaps if require_tau is None else _in_sequence(gaps, require_tau),
+        gaps=gaps if require_tau is None else _in_sequence(gaps, require_tau, n_looks),
     )
 
 
@@ -251,20 +251,23 @@ def _gap(metric: str, bounds: dict[str, GapBound], names: tuple[str, ...]) -> Ce
     return CertifiedGap(tau=worst.tau, pair=(names[worst.pair[0]], names[worst.pair[1]]), ratio=ratio)
 
 
-def _in_sequence(gaps: dict[str, CertifiedGap], threshold: float) -> dict[str, CertifiedGap]:
+def _in_sequence(gaps: dict[str, CertifiedGap], threshold: float, n_looks: int = 1) -> dict[str, CertifiedGap]:
     """Claims of a sequence of tests, each at the full level, which ends at the first that fails.
 
     Metrics that pass are claimed at the threshold, the first that fails at its own bound, the rest not at all. If all
     pass, all are claimed at their largest bound. A wrong claim needs the miss of one metric that the truth fixes, so
     the failure probability is paid once. The ratio is another claim: it stands only where no other metric is claimed.
 
+    With several looks the sequence goes on at the next one. What meets the threshold is claimed at the threshold, never
+    at its own bound: that would be one more claim for each look. Nor is a ratio.
+
     References
     ----------
     Hsu and Berger (1999), Stepwise confidence intervals without multiplicity adjustment for dose-response and toxicity
     studies.
     """
-    ratios = {name: gap.ratio if len(gaps) == 1 else None for name, gap in gaps.items()}
-    if all(gap.tau <= threshold for gap in gaps.values()):
+    ratios = {name: gap.ratio if len(gaps) == n_looks == 1 else None for name, gap in gaps.items()}
+    if n_looks == 1 and all(gap.tau <= threshold for gap in gaps.values()):
         largest = max(gap.tau for gap in gaps.values())
         return {name: replace(gap, tau=largest, ratio=ratios[name]) for name, gap in gaps.items()}
     claims, failed = {}, False

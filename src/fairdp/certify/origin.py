@@ -9,6 +9,9 @@ UNUSED, UNUSED_UNCHECKED = "unused_as_far_as_equal_values_tell", "unused_uncheck
 NOT_CHOSEN_BY_TEST = "nothing_chosen_by_test_records"
 EQUAL_ALLOWED = "equal_records_are_other_people"
 
+# By group, label and decision.
+NoisyCounts = tuple[tuple[tuple[int, ...], ...], ...]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionRule:
@@ -29,10 +32,16 @@ class DecisionRule:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutRecords:
-    """Records that a keyed coin for each held out of training: which fraction, and at which look they were counted."""
+    """Records that a keyed coin for each held out of training: which fraction, and at which look they were counted.
+
+    Of several looks, ``met`` has the noisy counts of the earlier ones, all of which met what is required, and
+    ``missed`` those of the next, which did not and ended training; None if there was none.
+    """
 
     fraction: float
     look: int
+    met: tuple[NoisyCounts, ...] = ()
+    missed: NoisyCounts | None = None
     kind: Literal["held_out"] = "held_out"
 
 

@@ -10,6 +10,7 @@ from fairdp.certify.origin import (
     UNUSED,
     UNUSED_UNCHECKED,
     FreshRecords,
+    HeldOutRecords,
     share_of_alpha,
 )
 from fairdp.config.certificate import CERTIFIABLE
@@ -113,9 +114,27 @@ def _sequence_lines(certificate: Certificate) -> list[str]:
     registration = certificate.registration
     if registration.require_tau is None:
         return []
-    looks = "" if registration.n_looks == 1 else f", at most {registration.n_looks} looks, all accounted for"
     verdict = "met" if certificate.met else "missed"
-    return [f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order{looks}: {verdict}."]
+    required = f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order"
+    looks = looks_in_words(certificate)
+    if looks is None:
+        return [f"{required}: {verdict}."]
+    return [
+        f"{required} at up to {registration.n_looks} looks during training, all paid for, until one misses it: "
+        f"{verdict}; {looks}. A bound that is met is claimed as it was required: what a look found below it is not."
+    ]
+
+
+def looks_in_words(certificate: Certificate) -> str | None:
+    """Which of several looks the model is of, and why; None if there was only one to take, or none."""
+    records = None if certificate.about is None else certificate.about.records
+    n_looks, required = certificate.registration.n_looks, certificate.registration.require_tau
+    if not isinstance(records, HeldOutRecords) or n_looks == 1:
+        return None
+    if not certificate.met:
+        return f"the model is that of look 1 of {n_looks}, which missed {required:g}, so that training ended there"
+    kept = f"the model is that of look {records.look} of {n_looks}, the last that met {required:g}"
+    return kept if records.missed is None else f"{kept}: the next look missed it, and ended training"
 
 
 def _selection_lines(certificate: Certificate) -> list[str]:

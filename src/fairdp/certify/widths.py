@@ -64,6 +64,7 @@ def expected_widths(
     positive_rate: float,
     label_rate: float,
     metrics: tuple[str, ...] = METRICS,
+    n_looks: int = 1,
 ) -> dict[str, float]:
     """Expected slack of each metric, were this fraction of the records kept for certification.
 
@@ -75,9 +76,16 @@ def expected_widths(
         Number of records of each group, training and certification together.
     positive_rate, label_rate
         Expected rate of positive decisions and of positive labels, taken to be that of every group and cell.
+    n_looks
+        Looks that share epsilon. With more than one, a bound is required beforehand: the slack is then that of whether
+        it is met, for which every metric is tested at the full level.
     """
     _checks.in_unit_interval(certify_fraction=certify_fraction, positive_rate=positive_rate, label_rate=label_rate)
-    registered = Preregistration(confidence=confidence, metrics=metrics)
+    # Which bound is required does not change how wide it is.
+    registered = Preregistration(
+        confidence=confidence, metrics=metrics, require_tau=None if n_looks == 1 else 0.5, n_looks=n_looks
+    )
+    epsilon = tuple(value / n_looks for value in per_group(epsilon, len(group_sizes)))
     shares = {"positive": 1.0, "true_positive": label_rate, "false_positive": 1 - label_rate}
     slacks = {}
     for kind, level in registered.levels().items():
@@ -104,6 +112,7 @@ def fraction_for_width(
     positive_rate: float,
     label_rate: float,
     metrics: tuple[str, ...] = METRICS,
+    n_looks: int = 1,
 ) -> float | None:
     """Smallest fraction of the records, rounded up to a thousandth, whose expected widths are all at most ``width``.
 
@@ -120,6 +129,7 @@ def fraction_for_width(
             positive_rate=positive_rate,
             label_rate=label_rate,
             metrics=metrics,
+            n_looks=n_looks,
         )
         return max(widths.values()) <= width
 

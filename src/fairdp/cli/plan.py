@@ -28,6 +28,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     "certify_fraction",
     "confidence",
     "certify_metrics",
+    "n_looks",
 )
 @in_section(
     CERTIFICATE,
@@ -62,6 +63,7 @@ def plan(
     certify_fraction: float,
     confidence: float,
     certify_metrics: tuple[str, ...] | None,
+    n_looks: int,
     positive_rate: float,
     label_rate: float,
     target_width: float | None,
@@ -78,6 +80,7 @@ def plan(
         fraction=certify_fraction,
         confidence=confidence,
         metrics=certify_metrics or METRICS,
+        n_looks=n_looks,
         positive_rate=positive_rate,
         label_rate=label_rate,
         target_width=target_width,

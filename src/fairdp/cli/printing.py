@@ -167,12 +167,16 @@ def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
     searched = f"epsilon ({accountant if privacy.selection is None else 'whole search'})"
     joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
     joint += ", every group's sum released" if privacy.group_optimizers else ""
+    looks = f" ({privacy.look_steps} of them for looks)" if privacy.look_steps else ""
     return [
         (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
         ("epsilon by group", by_group),
         *([] if privacy.selection else [_other_accountant(privacy)]),
         ("noise multiplier", f"{privacy.noise_multiplier:.4g}, {privacy.noise_allocation}{joint}"),
-        ("sampling", f"rate {privacy.sample_rate:.4g}, {privacy.n_steps} steps, clip norm {privacy.clip_norm:g}"),
+        (
+            "sampling",
+            f"rate {privacy.sample_rate:.4g}, {privacy.n_steps} steps{looks}, clip norm {privacy.clip_norm:g}",
+        ),
     ]
 
 
@@ -188,6 +192,9 @@ def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str
         return [("certificate", "none")]
     guesses = f"{plan.positive_rate:g} positive decisions, {plan.label_rate:g} positive labels"
     rows = [("certificate on", f"{plan.fraction:g} of the records, confidence {plan.confidence:g}; {guesses}")]
+    if plan.n_looks > 1:
+        share = f"each with {rounded_up(plan.epsilon_of_a_look)} of their epsilon, in a fixed order at the full level"
+        rows.append((f"{plan.n_looks} looks", f"at the held-out records, {share}"))
     for name, width in plan.expected_widths.items():
         rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
     if plan.target_width is not None:

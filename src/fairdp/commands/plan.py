@@ -18,7 +18,7 @@ from fairdp.config.parameters import Parameters
 from fairdp.config.preregistration import Preregistration
 from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
 from fairdp.methods import METHODS
-from fairdp.run.budget import budget_of
+from fairdp.run.budget import budget_of, check_looks
 from fairdp.run.goal import PrivacyGoal
 from fairdp.run.last_step import LastStep, why_no_paper_bounds
 from fairdp.run.plan import PlannedRun, plan_run
@@ -32,6 +32,8 @@ class CertificatePlan:
     ----------
     fraction
         Share of the records that is held out.
+    n_looks
+        How often a bound that is required beforehand is looked for.
     positive_rate, label_rate
         Expected share of positive decisions and of positive labels.
     target_width
@@ -43,6 +45,7 @@ class CertificatePlan:
     fraction: float = 0.2
     confidence: float = 0.95
     metrics: tuple[str, ...] = METRICS
+    n_looks: int = 1
     positive_rate: float = 0.1
     label_rate: float = 0.25
     target_width: float | None = None
@@ -56,17 +59,22 @@ class CertificatePlan:
             label_rate=self.label_rate,
             input_agnostic_tau=self.input_agnostic_tau,
         )
-        Preregistration(confidence=self.confidence, metrics=self.metrics)
+        Preregistration(confidence=self.confidence, metrics=self.metrics, n_looks=self.n_looks)
         if self.target_width is not None:
             _checks.positive(target_width=self.target_width)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedWidths:
-    """Expected distance of each bound from the observed gap: an estimate, not a guarantee."""
+    """Expected distance of each bound from the observed gap: an estimate, not a guarantee.
+
+    ``epsilon_of_a_look`` is what a record of the group with the smallest ε spends on each look.
+    """
 
     fraction: float
     confidence: float
+    n_looks: int
+    epsilon_of_a_look: float
     positive_rate: float
     label_rate: float
     expected_widths: dict[str, float]
@@ -157,11 +165,14 @@ def plan_report(
         "training": {"learning_rate": None, **training},
         "group_sizes": known_sizes(totals if group_sizes == totals else None, private=private),
     }
-    budget = budget_of(goal, n_groups=len(totals), **about)
+    check_looks(method, certificate.n_looks)
+    n_looks = certificate.n_looks if len(totals) > 1 and certificate.fraction else 1
+    budget = budget_of(goal, n_groups=len(totals), n_looks=n_looks, **about)
     certifiable = len(totals) > 1 and SMALLEST_EPSILON <= budget.epsilon < math.inf and certificate.fraction > 0
     held_out = certificate.fraction if certifiable else 0.0
     sizes = {name: (1 - held_out) * size for name, size in totals.items()}
-    planned = plan_run(budget=budget, sizes=sizes, groups=tuple(sizes), certify_fraction=held_out, **noise, **about)
+    about |= {"certify_fraction": held_out, "n_looks": n_looks}
+    planned = plan_run(budget=budget, sizes=sizes, groups=tuple(sizes), **noise, **about)
     plan, privacy = planned.plan, planned.privacy
     return PlanReport(
         method=method,
@@ -198,16 +209,18 @@ def _named(group_sizes: Mapping[str, int] | tuple[int, ...]) -> dict[str, int]:
 
 
 def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> ExpectedWidths:
-    guessed = {"confidence": plan.confidence, "positive_rate": plan.positive_rate, "label_rate": plan.label_rate}
-    known: dict[str, Any] = {
-        "group_sizes": group_sizes,
-        "epsilon": tuple(spent.certify_epsilons.values()),
-        "metrics": plan.metrics,
-        **guessed,
+    guessed: dict[str, Any] = {
+        "confidence": plan.confidence,
+        "n_looks": plan.n_looks,
+        "positive_rate": plan.positive_rate,
+        "label_rate": plan.label_rate,
     }
+    epsilons = tuple(spent.certify_epsilons.values())
+    known: dict[str, Any] = {"group_sizes": group_sizes, "epsilon": epsilons, "metrics": plan.metrics, **guessed}
     width = plan.target_width
     return ExpectedWidths(
         fraction=plan.fraction,
+        epsilon_of_a_look=min(epsilons) / plan.n_looks,
         expected_widths=expected_widths(certify_fraction=plan.fraction, **known),
         target_width=width,
         fraction_for_target_width=None if width is None else fraction_for_width(width, **known),
@@ -224,9 +237,9 @@ def _utility_ceiling(plan: CertificatePlan) -> UtilityCeiling:
 
 def _paper_bounds(method: str, planned: PlannedRun) -> PlannedPaperBounds | None:
     plan = planned.plan
-    if why_no_paper_bounds(method, noise_std=plan.noise_std):
-        return None
     last = LastStep.planned(plan, planned.config)
+    if last is None or why_no_paper_bounds(method, noise_std=plan.noise_std):
+        return None
     stds = last.deviations
 
     def theorem_2(weight_bound: float) -> Theorem2:

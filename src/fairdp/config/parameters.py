@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from fairdp import _checks
 from fairdp.config import limits
 from fairdp.config.certificate import METRICS
-from fairdp.config.declaration import Declaration
+from fairdp.config.declaration import declaration
 
 if TYPE_CHECKING:
     import numpy as np
 
 GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert")
 DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
-
 MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 # What a fairness target may be about: every method that takes one knows each of them.
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
@@ -182,8 +181,8 @@ class Parameters:
     n_looks: int = parameter(
         1,
         CERTIFICATE,
-        "How often to look for `require_tau` during training, which ends at the first look that meets it; all looks "
-        "share confidence and epsilon.",
+        "How often to see during training whether `require_tau` is met. It ends at the first look that misses it, and "
+        "the model of the look before is kept; looks share epsilon, and each makes its heads with one more noisy step.",
         flag="--looks",
         check=_checks.positive_integer,
     )
@@ -207,14 +206,20 @@ class Parameters:
     schedule: str = parameter(
         "piecewise",
         EXPERT,
-        "Use the step sizes for equal parts of the run, or let the first decay as in the paper's Theorem 4.",
-        choices=("piecewise", "inverse_sqrt"),
+        "Use the step sizes part by part, or SGD with the decay that the paper's Theorem 4 needs, or as it prints it.",
+        choices=("piecewise", "shamir_zhang", "theorem_4_printed"),
+    )
+    diameter: float = parameter(
+        10.0, EXPERT, "Diameter Q of the domain: scales the steps of shamir_zhang.", check=_checks.finite_positive
     )
     optimizer: str | None = parameter(
         None,
         EXPERT,
-        "Optimiser; `adam_then_sgd` switches to SGD for the last tenth.",
+        "Optimiser; `adam_then_sgd` switches to SGD after `adam_share` of the run.",
         choices=("adam", "sgd", "adam_then_sgd"),
+    )
+    adam_share: float = parameter(
+        0.9, EXPERT, "Share of the steps that `adam_then_sgd` takes by Adam.", check=limits.share(0.9)
     )
     momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
     sgd_learning_rate: float = parameter(
@@ -287,13 +292,8 @@ class Parameters:
     )
 
 
-def _declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
-    flag = f"--{name.replace('_', '-')}" if said["flag"] == "" else said["flag"]
-    return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})
-
-
 DECLARED = {
-    declared.name: _declaration(declared.name, declared.default, declared.type, declared.metadata)
+    declared.name: declaration(declared.name, declared.default, declared.type, declared.metadata)
     for declared in fields(Parameters)
 }
 

@@ -17,8 +17,8 @@ class Preregistration:
     ----------
     confidence, metrics, require_tau, n_looks
         As the parameters of the estimator; the metrics are put in the order of ``METRICS``. With ``require_tau`` they
-        are tested in that order, each at the full level, until one fails. Every look gets an equal share of the
-        failure probability and of epsilon.
+        are tested in that order, each at the full level, until one fails, and so are looks: a look that meets it is
+        followed by the next. Every look gets an equal share of epsilon.
     expected_trials
         How many models are certified on average until one is kept for what its certificate says: a certificate is
         wrong that much more often if it was picked, so each gets that much less of the failure probability.
@@ -39,14 +39,18 @@ class Preregistration:
 
     @property
     def failure_probability(self) -> float:
-        """Failure probability of one look in one trial."""
+        """Failure probability of what is said of one look in one trial, but for whether it meets the requirement."""
         return (1 - self.confidence) / self.n_looks / self.expected_trials
 
     def levels(self) -> dict[str, float]:
-        """Failure probability of each kind of rate at one look."""
+        """Failure probability of each kind of rate at one look.
+
+        Tests in a fixed order, metric by metric and look by look, which end at the first that fails, have the whole
+        level each: only one of them can make a claim wrong.
+        """
         if self.require_tau is None:
             return levels_of(self.metrics, self.failure_probability)
-        return dict.fromkeys(kinds_of(self.metrics), self.failure_probability)
+        return dict.fromkeys(kinds_of(self.metrics), (1 - self.confidence) / self.expected_trials)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,11 @@ class CertificationSettings:
                 "leave out `require_tau`",
             )
         if n_looks > 1 and required is None:
-            raise ParameterError("n_looks", n_looks, "needs `require_tau`: the bound that ends training")
+            raise ParameterError("n_looks", n_looks, "needs `require_tau`: the bound at whose breach training ends")
+
+    def n_looks_at(self, n_groups: int) -> int:
+        """How many looks there will be: where there is nothing to certify, none is taken but at the end."""
+        return self.registration.n_looks if self.fraction and n_groups > 1 else 1
 
     def reason_for_none(self, *, n_groups: int, epsilon: float) -> NoCertificate | None:
         """Why no certificate can be made, or None."""

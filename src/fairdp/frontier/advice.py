@@ -2,6 +2,8 @@
 
 import math
 
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.statement import looks_in_words
 from fairdp.config.certificate import CERTIFIABLE
 from fairdp.frontier.evidence import TRAINING
 from fairdp.frontier.judging import Quality, TargetMet, Verdict
@@ -14,9 +16,18 @@ _RARE = 0.15
 _BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
-    """The verdict, then the target, the quality, and the groups that could not be measured."""
-    lines = [f"{verdict.verdict}: {_reason(verdict)}"]
+def verdict_lines(verdict: Verdict, certificate: Certificate | NotCertified) -> list[str]:
+    """The verdict, then the target, the quality, and the groups that could not be measured.
+
+    Where several looks were registered, what came of them; if the first missed what is required, at once.
+    """
+    lines, required = [f"{verdict.verdict}: {_reason(verdict)}"], "`require_tau`"
+    looks = looks_in_words(certificate) if isinstance(certificate, Certificate) else None
+    if looks is not None and certificate.met:
+        lines.append(f"{required} met: {looks}.")
+    elif looks is not None:
+        reason = _reason(verdict)
+        lines = [f"{verdict.verdict}, and {required} missed: {looks}. {reason[0].upper()}{reason[1:]}"]
     if verdict.target is not None:
         lines.append(f"target: {_target(verdict.target)}")
     if verdict.quality is not None:

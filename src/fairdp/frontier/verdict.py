@@ -107,7 +107,7 @@ def judged(fit: Fit) -> Verdict:
         counted_on=None if seen is None else seen.counted_on,
         has_prices=fit.frontier is not None,
     )
-    return replace(found, lines=tuple(verdict_lines(found)))
+    return replace(found, lines=tuple(verdict_lines(found, fit.certificate)))
 
 
 def _judged_target(fit: Fit, aimed: Target) -> TargetMet:

@@ -15,7 +15,7 @@ from fairdp.training.state import FlatOptimizer, TrainingState
 
 
 def train_group_models(
-    state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig, observe: Callable[[TrainingState], bool]
+    state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig, observe: Callable[[TrainingState], None]
 ) -> tuple[float, ...]:
     """Train the model once on each group, from the same start, and set it to the average of the parameters.
 

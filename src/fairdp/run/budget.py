@@ -24,7 +24,14 @@ _ANY_SIZE = 1e6
 
 
 def budget_of(
-    goal: PrivacyGoal, *, method: str, kind: str, training: Mapping[str, Any], n_groups: int, group_sizes: str
+    goal: PrivacyGoal,
+    *,
+    method: str,
+    kind: str,
+    training: Mapping[str, Any],
+    n_groups: int,
+    group_sizes: str,
+    n_looks: int = 1,
 ) -> PrivacyBudget:
     """The budget of a run, with the ε that was chosen or the one that follows.
 
@@ -44,12 +51,23 @@ def budget_of(
     def spent_within(epsilon: float) -> float:
         budget = goal.budget(_in_range(goal, epsilon))
         given_and_paid = {**given, **paid_beside(method, budget, group_sizes)}
-        plan = make_plan(recipe, budget, **given_and_paid, noisy_sizes=True)
+        plan = make_plan(recipe, budget, **given_and_paid, noisy_sizes=True, n_looks=n_looks)
         return max(epsilon_spent(one, goal.delta, accountant=budget.stated_by) for one in set(plan.mechanisms))
 
     steps = SampledGaussian(sample_rate=max(recipe.sample_rates), **given)
     alone = epsilon_spent(steps, goal.delta, accountant=goal.budget(1.0).stated_by)
     return goal.budget(epsilon_for(spent_within, alone))
+
+
+def check_looks(method: str, n_looks: int) -> None:
+    """Refuse looks during training for a method whose deployed model has no earlier form."""
+    if n_looks > 1 and not METHODS[method].has_iterates:
+        raise ParameterError(
+            "n_looks",
+            n_looks,
+            f"needs a model to look at during training, which `method`={method!r} does not have",
+            "use `method`='fairdp' or 'dpsgd', or `n_looks`=1",
+        )
 
 
 def _in_range(goal: PrivacyGoal, epsilon: float) -> float:

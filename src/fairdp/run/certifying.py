@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from fairdp.randomness import RandBelow
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
 from fairdp.streams import KEY_BYTES, Stream, derived_key
+from fairdp.training.state import Looked
 
 
 def count_decisions(
@@ -67,17 +67,13 @@ def release_certificate(
     )
 
 
-class Look(NamedTuple):
-    """What one of the registered looks at the held-out records found."""
+def look(prepared: PreparedRun, looked: Looked, predictor: Predictor) -> Certificate:
+    """The next look at the held-out records: count the decisions of the current model, add noise, and bound the gaps.
 
-    number: int
-    certificate: Certificate
-
-
-def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Look:
-    """One look at the held-out records: count the decisions of the current model, add noise, and bound the gaps."""
+    The model is kept if it meets what is required, and if it is the first.
+    """
     held_out, generators = prepared.parts.held_out, prepared.generators
-    names = held_out.group_names
+    names, number = held_out.group_names, len(looked.counts) + 1
     epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
     counts = count_decisions(prepared.model, predictor, [held_out], len(names), generators.key("coins"))
     certificate = release_certificate(
@@ -89,21 +85,33 @@ def look(prepared: PreparedRun, number: int, predictor: Predictor) -> Look:
         # The noise depends on the counts too: with a reused seed, other counts get other noise.
         rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
     )
-    return Look(number, certificate.capped(predictor.input_agnostic_tau(prepared.model)))
+    if certificate.met or number == 1:
+        looked.kept = prepared.model.params.clone()
+    looked.counts.append(certificate.counts)
+    looked.missed = not certificate.met
+    return certificate
 
 
-def met_at(prepared: PreparedRun, step: int) -> Look | None:
-    """A look during training, if one was registered for this step and meets the required bound.
+def _last_kept(prepared: PreparedRun, predictor: Predictor, looked: Looked) -> tuple[int, Certificate]:
+    """Number and certificate of the look whose model is deployed, which the model becomes; a last one if none missed.
 
-    Training records do not depend on the held-out ones, so every look but the one that ends training finds the model
-    that it would have found anyway, and the failure probabilities of the looks add up.
+    That is the last look that met what is required, or the first if that did not.
     """
-    n_looks, n_steps = prepared.settings.certification.registration.n_looks, prepared.plan.n_steps
-    numbers = {n_steps * number // n_looks: number for number in range(1, n_looks)}
-    if step not in numbers or not prepared.parts.fraction:
-        return None
-    found = look(prepared, numbers[step], prepared.predictor)
-    return found if found.certificate.met else None
+    registration = prepared.settings.certification.registration
+    certificate = None if looked.missed else look(prepared, looked, predictor)
+    number = max(1, len(looked.counts) - looked.missed)
+    if certificate is None or number < len(looked.counts):
+        assert looked.kept is not None
+        prepared.model.replace_params(looked.kept)
+        names = prepared.parts.held_out.group_names
+        certificate = certify(
+            np.array(looked.counts[number - 1]),
+            epsilon=tuple(prepared.privacy.certify_epsilons[name] for name in names),
+            group_names=names,
+            expected_sizes=prepared.parts.expected_held_out,
+            **asdict(registration),
+        )
+    return number, certificate.capped(predictor.input_agnostic_tau(prepared.model))
 
 
 def post_processed(prepared: PreparedRun) -> Predictor:
@@ -129,14 +137,14 @@ def post_processed(prepared: PreparedRun) -> Predictor:
 
 
 def certified(
-    prepared: PreparedRun, predictor: Predictor, early: Look | None
+    prepared: PreparedRun, predictor: Predictor, looked: Looked
 ) -> tuple[Predictor, Certificate | NotCertified]:
-    """The rule to deploy, diluted to the target if one was set, and its certificate: early, or from a last look."""
+    """The rule to deploy, diluted to the target if one was set, and its certificate."""
     settings, parts = prepared.settings, prepared.parts
     reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
     if reason:
         return predictor, NotCertified(reason)
-    number, certificate = early or look(prepared, settings.certification.registration.n_looks, predictor)
+    number, certificate = _last_kept(prepared, predictor, looked)
     if settings.certification.target_tau is not None:
         certificate = certificate.diluted(settings.certification.target_tau)
         assert certificate.dilution is not None
@@ -145,7 +153,12 @@ def certified(
         model_sha256=prepared.model.digest(),
         predictor=predictor.described(),
         smoothing=prepared.model.described_smoothing(),
-        records=HeldOutRecords(fraction=parts.fraction, look=number),
+        records=HeldOutRecords(
+            fraction=parts.fraction,
+            look=number,
+            met=tuple(looked.counts[: number - 1]),
+            missed=next(iter(looked.counts[number:]), None),
+        ),
         noise_seeded=prepared.generators.seeded,
     )
     return predictor, replace(certificate, about=about)

@@ -32,7 +32,7 @@ from fairdp.randomness import Generators
 from fairdp.run.plan import PlannedRun
 from fairdp.training.state import FlatOptimizer, TrainingState
 
-FORMAT = 8
+FORMAT = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +67,7 @@ class Checkpoint:
     lasting_key: bytes = field(repr=False)
     present_key: bytes = field(repr=False)
     step: int
+    looks: dict[str, Any]
     optimizer: dict[str, Any]
     tensors: dict[str, Tensor] = field(repr=False)
 
@@ -147,6 +148,7 @@ def write_checkpoint(
         "lasting_key": lasting_key.hex(),
         "present_key": state.chain.present.hex(),
         "step": state.step,
+        "looks": {"n_ensembles": state.looked.n_ensembles, "counts": state.looked.counts},
         "optimizer": {
             "kind": state.optimizer.kind,
             "momentum": state.optimizer.momentum,
@@ -159,6 +161,7 @@ def write_checkpoint(
         **{f"optimizer.{name}": value for name, value in state.optimizer.state.items()},
         **{f"memory.{name}": value for name, value in state.memory.items()},
         **({} if state.average is None else {"average": state.average}),
+        **({} if state.looked.kept is None else {"kept": state.looked.kept}),
     }
     write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
 
@@ -181,6 +184,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         lasting_key=bytes.fromhex(about["lasting_key"]),
         present_key=bytes.fromhex(about["present_key"]),
         step=about["step"],
+        looks=about["looks"],
         optimizer=about["optimizer"],
         tensors=tensors,
     )
@@ -202,7 +206,16 @@ def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -
     state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=_named("optimizer.", checkpoint.tensors))
     state.memory, average = _named("memory.", checkpoint.tensors), checkpoint.tensors.get("average")
     state.average = None if average is None else average.clone()
+    # Looks that were taken are not taken again: training goes on only after those that met what is required.
+    looked, kept = state.looked, checkpoint.tensors.get("kept")
+    looked.n_ensembles, looked.kept = checkpoint.looks["n_ensembles"], None if kept is None else kept.clone()
+    looked.counts = [_nested(counts) for counts in checkpoint.looks["counts"]]
     state.chain.present = checkpoint.present_key
+
+
+def _nested(counts: Any) -> Any:
+    """Counts as a certificate holds them."""
+    return tuple(map(_nested, counts)) if isinstance(counts, list) else counts
 
 
 def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -19,15 +19,16 @@ from fairdp.methods.group_models import smoothing_notes, train_group_models
 from fairdp.networks.freshness import note_learnt
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.certifying import Look, certified, met_at, post_processed
+from fairdp.run.certifying import certified, post_processed
 from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, fingerprint_of, restore
+from fairdp.run.halting import breached
 from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
 from fairdp.run.read_frontier import read_frontier, target_of
-from fairdp.training.loop import steps
+from fairdp.training.loop import Trainer
 from fairdp.training.resources import kept_memory, torch_threads
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.state import FlatOptimizer, Looked, TrainingState
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,17 +49,10 @@ class FittedRun:
 
 def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
     """Train and certify; every record is used for one of the two."""
-    settings, parts, started = prepared.settings, prepared.parts, time.perf_counter()
-    early: Look | None = None
+    settings, parts, started, looked = prepared.settings, prepared.parts, time.perf_counter(), Looked()
     if METHODS[settings.method].closed_form:
         solve(prepared.model, parts.train, prepared.plan, prepared.generators)
-        return finish_run(prepared, {}, early, started=started)
-
-    def enough(step: int) -> bool:
-        nonlocal early
-        early = met_at(prepared, step)
-        return early is not None
-
+        return finish_run(prepared, {}, looked, started=started)
     notes = train_model(
         prepared.model,
         parts.train,
@@ -69,21 +63,20 @@ def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
         prepared.resumed,
         held_out=parts.held_out,
         fixed=(settings.method, settings.certification, settings.predictor),
-        look=enough,
+        looked=looked,
+        look=lambda trainer: breached(prepared, trainer),
     )
-    return finish_run(prepared, notes, early, started=started)
+    return finish_run(prepared, notes, looked, started=started)
 
 
-def finish_run(
-    prepared: PreparedRun, notes: dict[str, list[float]], early: Look | None, *, started: float
-) -> FittedRun:
+def finish_run(prepared: PreparedRun, notes: dict[str, list[float]], looked: Looked, *, started: float) -> FittedRun:
     """Build the decision rule of the trained model, certify it, and gather the results of the run."""
-    note_learnt(prepared.model.extractor)
     frontier = _frontier(prepared)
     post_processes = METHODS[prepared.settings.method].post_processes
     predictor = post_processed(prepared) if post_processes else prepared.predictor
     trained = time.perf_counter()
-    predictor, certificate = certified(prepared, predictor, early)
+    predictor, certificate = certified(prepared, predictor, looked)
+    note_learnt(prepared.model.extractor)
     return FittedRun(
         model_config=prepared.model_config,
         model=prepared.model,
@@ -117,38 +110,39 @@ def train_model(
     *,
     held_out: GroupedData | None = None,
     fixed: object = None,
-    look: Callable[[int], bool] = lambda step: False,
+    looked: Looked | None = None,
+    look: Callable[[Trainer], bool] = lambda trainer: False,
 ) -> dict[str, list[float]]:
-    """Train the model in place, from its start or from a checkpoint, to the end or until a look succeeds.
+    """Train the model in place, from its start or from a checkpoint, to the end or until a look ends training.
 
     A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
     there is to say of the training besides.
     """
     kind = "sgd" if config.optimizer == "sgd" else "adam"
-    state = TrainingState(model, FlatOptimizer(kind, config.momentum), generators.steps)
+    state = TrainingState(
+        model, FlatOptimizer(kind, config.momentum), generators.steps, looked=Looked() if looked is None else looked
+    )
     parts = [data] if held_out is None else [data, held_out]
     writer = CheckpointWriter(progress, plan, generators)
     if progress.checkpoint:
         writer.fingerprint = fingerprint_of(parts, plan, config, model, fixed=fixed)
     if resumed is not None:
         restore(resumed, state, fingerprint=writer.fingerprint)
-        # The run may have been stopped between a checkpoint and the look that was due.
-        if state.step < plan.n_steps and look(state.step):
-            return {}
 
-    def after(state: TrainingState) -> bool:
+    def after(state: TrainingState) -> None:
         progress.observe(state.step, plan.n_steps)
         writer.write_if_due(state)
-        return look(state.step)
 
     notes: dict[str, list[float]] = {}
     with kept_memory(), torch_threads(for_batch=plan.recipe.expected_batch_sizes.sum(), shape=model.shape):
         if plan.recipe.group_models:
             notes = smoothing_notes(train_group_models(state, data, plan, config, after), plan)
         else:
-            for taken in steps(state, data, plan, config):
-                if after(taken):
-                    break
+            trainer = Trainer(state, data, plan, config)
+            # The run may have been stopped between a checkpoint and the look that was due.
+            while not look(trainer) and state.step < plan.n_steps:
+                trainer.step()
+                after(state)
     check_unchanged(model)
     return notes
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairdp._checks import ParameterError
 from fairdp.accounting.account import privacy_spent
 from fairdp.accounting.calibration import steps_within
 from fairdp.accounting.mechanisms import PrivacyBudget
@@ -45,6 +46,7 @@ def plan_run(
     public_assumptions: tuple[str, ...] = (),
     selection: Selection | None = None,
     noise_multiplier: float | None = None,
+    n_looks: int = 1,
 ) -> PlannedRun:
     """Plan a run from public numbers, and account for it.
 
@@ -68,6 +70,8 @@ def plan_run(
     noise_multiplier
         Noise that was chosen, with a number of steps, whose ε the budget is (`budget_of`), or for as many as the
         budget allows. None finds the noise that budget and number of steps need.
+    n_looks
+        Looks that are registered; where nothing is held out there is none to pay for.
     """
     check_group_parameters(method, training)
     names, numbers = tuple(sizes), tuple(sizes.values())
@@ -81,6 +85,7 @@ def plan_run(
         **paid_beside(method, budget, group_sizes if counted else PUBLIC),
         "noisy_sizes": group_sizes == NOISY,
         "noise_multiplier": noise_multiplier,
+        "n_looks": n_looks if certify_fraction else 1,
     }
 
     def with_steps(n_steps: int | None) -> tuple[TrainConfig, Plan]:
@@ -89,8 +94,11 @@ def plan_run(
 
     n_steps = training["n_steps"]
     if noise_multiplier is not None and n_steps is None:
-        n_steps = steps_within(budget, with_steps(1)[1].mechanisms)
+        one_step = with_steps(1)[1]
+        n_steps = max(1, steps_within(budget, one_step.mechanisms) - one_step.look_steps)
     config, plan = with_steps(n_steps)
+    if given["n_looks"] > max(1, config.n_steps):
+        raise ParameterError("n_looks", n_looks, f"needs a step for each, and there are {config.n_steps}", "use fewer")
     privacy = privacy_spent(
         plan,
         names,
@@ -130,4 +138,5 @@ def plan_of_parts(
         public_assumptions=public_assumptions,
         selection=selection,
         noise_multiplier=settings.goal.noise_multiplier,
+        n_looks=settings.certification.registration.n_looks,
     )

@@ -28,7 +28,7 @@ from fairdp.data.columns import EncodedColumns
 from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
-from fairdp.run.budget import budget_of
+from fairdp.run.budget import budget_of, check_looks
 from fairdp.run.goal import PrivacyGoal
 from fairdp.run.predictor import Predictor
 
@@ -83,6 +83,7 @@ class RunSettings:
             training=self.training,
             n_groups=n_groups,
             group_sizes=self.known_sizes,
+            n_looks=self.certification.n_looks_at(n_groups),
         )
         return replace(self, following_epsilon=budget.epsilon if self.goal.epsilon_follows else None)
 
@@ -100,13 +101,7 @@ class RunSettings:
                 "is a logistic model on tables only",
                 "use `method`='dpsgd' or `model`='logistic'",
             )
-        if n_looks > 1 and not method.has_iterates:
-            raise ParameterError(
-                "n_looks",
-                n_looks,
-                f"needs a model to look at during training, which `method`={self.method!r} does not have",
-                "use `method`='dpsgd', or `n_looks`=1",
-            )
+        check_looks(self.method, n_looks)
         if self.predictor.kind != "deterministic" and (method.smooths or method.post_processes or method.joint):
             raise ParameterError(
                 "method",

@@ -86,6 +86,24 @@ class Trainer:
             raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps have been taken; plan more beforehand.")
         # Counted before it is made: if anything goes wrong from here on, something may have been seen.
         state.step += 1
+        return self._noisy_gradient(n_members)
+
+    @torch.no_grad()
+    def ensemble(self) -> Tensor:
+        """Algorithm 2 from where training is, for a look: a release of its own, after which training goes on as before.
+
+        Returns the parameters that the model would have, with all its heads.
+        """
+        looked, recipe = self.state.looked, self.plan.recipe
+        if looked.n_ensembles >= self.plan.look_steps:
+            raise PrivacyBudgetExceeded(f"all {self.plan.look_steps} planned looks have been taken.")
+        looked.n_ensembles += 1
+        made = self._members(self._noisy_gradient(recipe.n_members), recipe.n_members)
+        project_to_ball(made[self.state.model.n_extractor_params :].view(recipe.n_members, -1), recipe.weight_bound)
+        return made
+
+    def _noisy_gradient(self, n_members: int) -> Tensor:
+        state = self.state
         keys = state.chain.step()
         chosen = self.sampler.draw(keys)  # Line 7: every group at its own rate.
         dropout = coins_of_dropout(keys.seed("dropout"), needed=self.draws_at_random)
@@ -108,10 +126,12 @@ class Trainer:
         if n_members == 1:
             descend(state, noisy, self.plan, config)
             return
+        state.model.replace_params(self._members(noisy, n_members))
+
+    def _members(self, noisy: Tensor, n_members: int) -> Tensor:
         noisy = averaged(noisy, self.plan) if self.plan.recipe.group_optimizers else noisy
-        size, rate = state.model.head_size, config.sgd_learning_rate
-        heads = split_into_members(state.model.params, noisy, size=size, n_members=n_members, learning_rate=rate)
-        state.model.replace_params(heads)
+        model, rate = self.state.model, self.config.sgd_learning_rate
+        return split_into_members(model.params, noisy, size=model.head_size, n_members=n_members, learning_rate=rate)
 
     @torch.no_grad()
     def settle(self) -> None:

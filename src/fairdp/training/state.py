@@ -1,6 +1,7 @@
 """What changes from step to step: parameters, optimiser, generators, memory."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,6 +46,21 @@ class FlatOptimizer:
 
 
 @dataclass(eq=False)
+class Looked:
+    """What looks at the held-out records have found so far.
+
+    ``n_ensembles`` counts the releases that were made for them beside the steps, and ``counts`` are what each look
+    released. ``kept`` are the parameters of the last look that met what is required, or of the first if that did not.
+    ``missed`` says whether the last look missed it, which ends training.
+    """
+
+    n_ensembles: int = 0
+    counts: list[Any] = field(default_factory=list)
+    kept: Tensor | None = None
+    missed: bool = False
+
+
+@dataclass(eq=False)
 class TrainingState:
     """Everything that changes from step to step; a checkpoint of it continues the same run.
 
@@ -58,6 +74,7 @@ class TrainingState:
     step: int = 0
     memory: Memory = field(default_factory=dict)
     average: Tensor | None = None
+    looked: Looked = field(default_factory=Looked)
 
     def deploy_average(self) -> None:
         """Replace the last iterate with the average of the iterates, if there is one."""

@@ -11,7 +11,7 @@ from fairdp.certify.gaussian import input_agnostic_bound
 from fairdp.certify.record import certificate_record
 from fairdp.certify.release import arms_of
 from fairdp.config.certificate import NoCertificate
-from forgeries import certificate_with, failed, forge, recompute, remembered_bound, reword
+from forgeries import certificate_with, failed, forge, mechanism_with, recompute, remembered_bound, reword
 
 PARITY = "demographic_parity"
 
@@ -143,3 +143,89 @@ def test_failure_probabilities_that_were_shared_after_a_look_are_noticed(folder)
     forge(folder, change)
     assert certificate_in(folder)[PARITY]["tau"] < before
     assert failed(folder)
+
+
+class TestLooks:
+    """A model whose three looks met .9: it is that of the last, and claims .9."""
+
+    @staticmethod
+    def found(saved_as, change, kind="looks that are met"):
+        folder = saved_as(kind)
+
+        def rewritten(files):
+            change(files.certificate, files.certificate["about"]["records"])
+            reword(files.certificate)
+
+        forge(folder, rewritten)
+        return failed(folder)
+
+    def test_a_bound_below_the_one_required_is_noticed(self, saved_as):
+        """Even the one that the look found: it was kept because it met the requirement."""
+
+        def own_bound(record, records):
+            epsilons = [record["epsilon_by_group"][name] / 3 for name in record["group_names"]]
+            arms = arms_of(np.array(record["counts"]), "positive", epsilons)
+            small = record["events"]["positive"]["construction"] == "score_box"
+            record[PARITY]["tau"] = remembered_bound(arms, failure_probability=0.05, score_box=small).tau
+
+        assert self.found(saved_as, own_bound) == {f"tau of {PARITY}"}
+
+    def test_a_ratio_beside_it_is_noticed(self, saved_as):
+        assert self.found(saved_as, lambda record, records: record[PARITY].update(ratio=0.1)) == {"ratio"}
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda record, records: records.update(look=2),
+            lambda record, records: records.update(look=2, met=records["met"][:1]),
+            lambda record, records: records.update(met=[]),
+            lambda record, records: records.update(look=4, met=[*records["met"], records["met"][0]]),
+            lambda record, records: records.update(missed=records["met"][0]),
+            lambda record, records: records.update(look=2, met=records["met"][:1], missed=records["met"][0]),
+            lambda record, records: records["met"].__setitem__(0, UNLIKE),
+        ],
+        ids=["number", "ended for nothing", "none before", "one more", "after the last", "met", "one that missed"],
+    )
+    def test_another_look_than_the_order_keeps_is_noticed(self, saved_as, change):
+        assert "looks" in self.found(saved_as, change)
+
+    def test_a_look_that_ended_training_may_follow(self, saved_as):
+        """Whoever rewrites all of it is not found out; the counts must still be such as the sizes explain."""
+
+        def ended(record, records):
+            records.update(look=2, met=records["met"][:1], missed=UNLIKE)
+
+        assert self.found(saved_as, ended) == set()
+
+    def test_counts_of_another_look_that_no_sizes_explain_are_noticed(self, saved_as):
+        def larger(record, records):
+            records["met"][0] = [[[100 * max(n, 1) for n in row] for row in group] for group in record["counts"]]
+
+        assert "certificate's counts" in self.found(saved_as, larger)
+
+    def test_a_look_that_missed_may_only_be_the_first(self, saved_as):
+        """With the bound that it found, which is what a first look may claim."""
+        folder = saved_as("looks that are met")
+
+        def missed(files):
+            files.certificate["counts"] = UNLIKE
+            recompute(files.certificate)
+
+        forge(folder, missed)
+        assert certificate_in(folder)[PARITY]["tau"] > 0.9
+        assert failed(folder) == {"looks"}
+        assert self.found(saved_as, lambda record, records: None, "a look that is missed") == set()
+
+    def test_steps_of_looks_that_were_left_out_of_the_account_are_noticed(self, saved_as):
+        folder = saved_as("looks that are met")
+
+        def fewer(files):
+            mechanism_with(n_steps=20)(files)
+            files.privacy.update(n_steps=20, look_steps=0)
+
+        forge(folder, fewer)
+        assert "plan" in failed(folder)
+
+
+# Counts of 40 and 80 people of whom all of one group are accepted, and none of the other.
+UNLIKE = [[[20, 0], [20, 0]], [[0, 40], [0, 40]]]

@@ -68,6 +68,12 @@ _ALL = (
         "figures of the tightness of the certificate and of its behaviour under shift",
     ),
     Study(
+        "halting",
+        "halting.halting_study",
+        "When training would halt by a certificate that holds, and by the paper's τ_emp, and which model each keeps.",
+        "Remark 2 and section V, in the text",
+    ),
+    Study(
         "mc-error",
         "paper_certificate.mc_error_study",
         "The error of an ensemble of ten heads, as the paper prints it.",
@@ -94,7 +100,12 @@ _ALL = (
     Study(
         "schedule",
         "paper_tables.schedule_study",
-        "FairDP with the step sizes of Theorem 4, a constant one, and the paper's Adam.",
+        "FairDP with the step sizes of Theorem 4, a constant one, and the paper's Adam with its hand-over to SGD.",
+    ),
+    Study(
+        "convergence",
+        "convergence.convergence_study",
+        "Excess risk of the last iterate against the number of steps, at fixed noise and at fixed ε: Theorem 4's rate.",
     ),
     Study(
         "certificate-slack",

@@ -14,7 +14,7 @@ from fairdp.accounting.words import NOISY, PUBLIC, PUBLISHED
 from fairdp.certify.arms import NoisyArm
 from fairdp.certify.gaps import GapBound, gap_bound, uses_score_box
 from fairdp.certify.gaussian import input_agnostic_bound
-from fairdp.certify.origin import UNUSED, UNUSED_UNCHECKED, FreshRecords, HeldOutRecords
+from fairdp.certify.origin import UNUSED, UNUSED_UNCHECKED, FreshRecords, HeldOutRecords, NoisyCounts
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord, certificate_record
 from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS
@@ -38,6 +38,7 @@ def certificate_checks(recorded: Recorded, certificate: CertificateRecord) -> It
     yield counts_check(recorded, certificate)
     yield _registration(recorded, certificate)
     yield _levels(certificate)
+    yield _looks(certificate)
     yield from _taus(recorded, certificate)
 
 
@@ -91,7 +92,6 @@ def _held_out_as_planned(recorded: Recorded, certificate: CertificateRecord, rec
     return (
         records.fraction == fraction != 0
         and certificate.about.noise_seeded == privacy.noise_seeded
-        and records.look in range(1, certificate.n_looks + 1)
         and same(list(certificate.expected_sizes), expected)
     )
 
@@ -165,10 +165,12 @@ def _is_planned(recorded: Recorded) -> bool:
 
 def _levels(certificate: CertificateRecord) -> Check:
     """That the events that may fail share exactly the failure probability that the confidence allows."""
-    allowed = (1 - certificate.confidence) / certificate.n_looks / certificate.expected_trials
+    required = certificate.require_tau is not None
+    # Looks for a required bound are tested in their order until one misses it: they share nothing.
+    allowed = (1 - certificate.confidence) / certificate.expected_trials / (1 if required else certificate.n_looks)
     levels = [event.failure_probability for event in certificate.events.values()]
     # In a sequence, and for equalized odds alone, only one event can make a claim wrong.
-    alone = certificate.require_tau is not None or certificate.metrics == ("equalized_odds",)
+    alone = required or certificate.metrics == ("equalized_odds",)
     spent = max(levels) if alone else math.fsum(levels)
     small = all(
         event.construction == ("score_box" if _is_small(certificate, kind) else "pair")
@@ -187,8 +189,29 @@ def _is_small(certificate: CertificateRecord, kind: str) -> bool:
     return any(uses_score_box(epsilon, share * size) for epsilon, size in zip(epsilons, sizes, strict=True))
 
 
+def _looks(certificate: CertificateRecord) -> Check:
+    """That looks went on while they met what is required, and the last of these is certified, or the first of all."""
+    records, n_looks = certificate.about.records, certificate.n_looks
+    if isinstance(records, FreshRecords):
+        return Check("looks", n_looks == 1, f"{n_looks} at fresh records, which may be looked at once.")
+    order, is_first = len(records.met) + 1 == records.look <= n_looks, records.look == 1
+    kept = n_looks == 1 or _meets(certificate, certificate.counts)
+    ended = records.look == n_looks or (is_first and not kept)
+    if records.missed is not None:
+        ended = kept and records.look < n_looks and not _meets(certificate, records.missed)
+    passed = order and ended and (kept or is_first) and all(_meets(certificate, counts) for counts in records.met)
+    found = f"look {records.look} of {n_looks}{'' if passed else ' is not the one that a fixed order keeps'}"
+    return Check("looks", passed, f"{found}.")
+
+
+def _meets(certificate: CertificateRecord, counts: NoisyCounts) -> bool:
+    """Whether these counts meet what is required, of every metric."""
+    required = certificate.require_tau
+    return required is None or max(_bound(certificate, kind, counts).tau for kind in certificate.events) <= required
+
+
 def _taus(recorded: Recorded, certificate: CertificateRecord) -> Iterator[Check]:
-    bounds = {kind: _bound(certificate, kind) for kind in certificate.events}
+    bounds = {kind: _bound(certificate, kind, certificate.counts) for kind in certificate.events}
     worst = {
         metric: max((bounds[kind] for kind in _RATES[metric]), key=lambda bound: bound.tau)
         for metric in certificate.metrics
@@ -196,7 +219,8 @@ def _taus(recorded: Recorded, certificate: CertificateRecord) -> Iterator[Check]
     taus = {metric: bound.tau for metric, bound in worst.items()}
     ratio = bounds["positive"].ratio if "positive" in bounds else None
     if certificate.require_tau is not None:
-        taus, ratio = _sequence(taus, ratio, certificate.require_tau)
+        taus = _sequence(taus, certificate.require_tau, n_looks=certificate.n_looks)
+        ratio = ratio if len(taus) == certificate.n_looks == 1 else None
     cap, diluted = certificate.input_agnostic_tau, certificate.dilution
     if cap is not None:
         yield _cap(recorded, cap, diluted=diluted is not None)
@@ -218,9 +242,9 @@ def _in_words(ratios: Mapping[str, float | None]) -> str:
     return " and ".join(claimed) or "none"
 
 
-def _bound(certificate: CertificateRecord, kind: str) -> GapBound:
+def _bound(certificate: CertificateRecord, kind: str, counts: NoisyCounts) -> GapBound:
     arms = []
-    for group, cells in zip(certificate.group_names, certificate.counts, strict=True):
+    for group, cells in zip(certificate.group_names, counts, strict=True):
         epsilon = certificate.epsilon_by_group[group] / certificate.n_looks
         (tn, fp), (fn, tp) = cells
         by_kind = {"positive": (tp + fp, tn + fn), "true_positive": (tp, fn), "false_positive": (fp, tn)}
@@ -231,14 +255,17 @@ def _bound(certificate: CertificateRecord, kind: str) -> GapBound:
     return gap_bound(arms, failure_probability=event.failure_probability, score_box=event.construction == "score_box")
 
 
-def _sequence(taus: dict[str, float], ratio: float | None, threshold: float) -> tuple[dict[str, float], float | None]:
-    """What tests at the full level may claim: the threshold until one fails, that one's own bound, nothing after."""
+def _sequence(taus: dict[str, float], threshold: float, *, n_looks: int) -> dict[str, float]:
+    """What tests at the full level may claim: the threshold until one fails, that one's own bound, nothing after.
+
+    Where none failed, their largest bound, if no look could follow.
+    """
     failed = next((metric for metric, tau in taus.items() if tau > threshold), None)
     if failed is None:
-        return dict.fromkeys(taus, max(taus.values())), ratio if len(taus) == 1 else None
+        return dict.fromkeys(taus, threshold if n_looks > 1 else max(taus.values()))
     order = list(taus)
     claims = {metric: threshold if order.index(metric) < order.index(failed) else math.inf for metric in order}
-    return {**claims, failed: taus[failed]}, ratio if len(taus) == 1 else None
+    return {**claims, failed: taus[failed]}
 
 
 def _cap(recorded: Recorded, cap: float, *, diluted: bool) -> Check:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.certify.origin import FreshRecords
+from fairdp.certify.origin import FreshRecords, NoisyCounts
 from fairdp.certify.record import CertificateRecord
 from fairdp.config.defaults import SMALLEST_BATCH
 from fairdp.saved.verify.check import Check, Recorded
@@ -35,21 +35,30 @@ class Interval:
 
 
 def counts_check(recorded: Recorded, certificate: CertificateRecord) -> Check:
-    """That the counts of every group are such as its size, its share and the noise explain."""
+    """That the counts of every group, at every look, are such as its size, its share and the noise explain."""
     # The best of several trials, or a look that ended training, is one of several draws that might have been kept.
     draws = certificate.n_looks * certificate.expected_trials
     log = math.log(2 * _EVENTS * len(certificate.group_names) * draws / FALSE_REFUSAL)
     wrong = []
     for index, name in enumerate(certificate.group_names):
-        counts = [count for row in certificate.counts[index] for count in row]
         epsilon = certificate.epsilon_by_group[name] / certificate.n_looks
         size = _counted(recorded, certificate, index, log)
         every = Interval(0.0, size.high).widened(laplace_reach(epsilon, 1, log))
-        together = size.widened(laplace_reach(epsilon, len(counts), log))
-        if not (together.holds(sum(counts)) and all(map(every.holds, counts))):
-            wrong.append(f"{name}: {counts}, which add up to {sum(counts)}")
+        for look in looks_of(certificate):
+            counts = [count for row in look[index] for count in row]
+            together = size.widened(laplace_reach(epsilon, len(counts), log))
+            if not (together.holds(sum(counts)) and all(map(every.holds, counts))):
+                wrong.append(f"{name}: {counts}, which add up to {sum(counts)}")
     found = "; ".join(wrong) + " cannot come from the recorded sizes" if wrong else "such as the recorded sizes explain"
     return Check("certificate's counts", not wrong, f"{found}.")
+
+
+def looks_of(certificate: CertificateRecord) -> list[NoisyCounts]:
+    """The counts of all looks that a certificate tells of."""
+    records = certificate.about.records
+    if isinstance(records, FreshRecords):
+        return [certificate.counts]
+    return [*records.met, certificate.counts, *([] if records.missed is None else [records.missed])]
 
 
 def _counted(recorded: Recorded, certificate: CertificateRecord, index: int, log: float) -> Interval:

@@ -142,6 +142,7 @@ def _planned(recorded: Recorded) -> Check:
         public_assumptions=privacy.public_assumptions,
         selection=privacy.selection,
         noise_multiplier=settings.goal.noise_multiplier,
+        n_looks=settings.certification.registration.n_looks,
     ).privacy
     # What a ledger adds up is not planned.
     planned, stated = to_plain(again), to_plain(replace(privacy, ledger=None))
