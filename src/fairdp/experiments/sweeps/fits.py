@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from fairdp._format import with_error
 from fairdp.certify.certificate import Certificate
@@ -21,6 +22,8 @@ from fairdp.metrics.scored_records import at_positive_rate
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 GAPS = tuple(f"{metric}_difference" for metric in METRICS)
+# What a run has spent; never rounded.
+PRIVACY = ("epsilon", "epsilon_rdp", "epsilon_pld", "noise_multiplier")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,14 +131,28 @@ def figures_of(fit: Fit, *, random_state: int) -> Trained:
     model.fit_grouped(parts.train, feature_schema=parts.described())
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"
-    found = {**measured, "gap": measured[metric], "epsilon": model.privacy_.epsilon, **_certified(model)}
+    found = {**measured, "gap": measured[metric], **_spent(model), **_certified(model)}
     # Only studies of targets show it, and a smoothed model would run a hundred times for every training record.
     if fit.is_experiment and model.score_model_.smoothing is None:
         found["training_gap"] = float(measure(model, parts.train)[metric])
     if fit.shifts:
         found |= _shifted(model, parts.test, fit.shifts)
         found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items()}
-    return Trained(numbers=found, moved=_moved(model, parts.test, metric) if fit.is_control else {})
+        found |= {f"heads_error_{name}": error for name, error in heads_error(model, parts.test).items()}
+    moved = _moved(model, parts.test, metric) if fit.is_control else {}
+    return _rounded(Trained(numbers=found, moved=moved)) if fit.is_experiment else Trained(numbers=found, moved=moved)
+
+
+def _rounded(found: Trained) -> Trained:
+    """So many digits that a file of trainings stays small, and that one which was read is one which was done."""
+    numbers = {name: value if name in PRIVACY else float(f"{value:.6g}") for name, value in found.numbers.items()}
+    moved = {name: [float(f"{value:.5g}") for value in curve] for name, curve in found.moved.items()}
+    return Trained(numbers=numbers, moved=moved)
+
+
+def _spent(model: FairDPClassifier) -> dict[str, float]:
+    """ε by the chosen accountant and by each of both, and the noise."""
+    return {name: float(getattr(model.privacy_, name)) for name in PRIVACY}
 
 
 def _certified(model: FairDPClassifier) -> dict[str, float]:
@@ -163,6 +180,28 @@ def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str,
         for name, source in shown.items():
             curves[name].append(float(str(moved[source])))
     return curves
+
+
+def heads_error(model: FairDPClassifier, test: GroupedData) -> dict[str, float]:
+    r"""Standard error of an ensemble's rates over its heads, :math:`s / \sqrt N`, added up over the cells of a metric.
+
+    What the paper's formula of the Monte Carlo error stands for, measured; none of a model with one head.
+    """
+    heads = model.score_model_.heads
+    if len(heads) == 1:
+        return {}
+    with torch.inference_mode():
+        embedded = model.score_model_.embeddings(torch.from_numpy(test.X))
+        accepted = torch.cat([part @ heads[:, :-1].T + heads[:, -1] >= 0 for part in embedded]).double().numpy()
+    labels = {"demographic_parity": [(0, 1)], "equal_opportunity": [(1,)], "equalized_odds": [(0,), (1,)]}
+    return {
+        metric: sum(
+            float(accepted[(test.groups == group) & np.isin(test.y, event)].mean(0).std(ddof=1)) / len(heads) ** 0.5
+            for event in events
+            for group in range(test.n_groups)
+        )
+        for metric, events in labels.items()
+    }
 
 
 def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]) -> dict[str, float]:
