@@ -81,8 +81,8 @@ def compare(
 ) -> None:
     """Train methods on the same records, at the same budgets and with several seeds, and show the trade-offs.
 
-    Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted comparison,
-    and a larger one trains only what is new.
+    Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted
+    comparison, and a larger one trains only what is new.
     """
     if (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")

@@ -23,7 +23,7 @@ from fairdp.cli.options import json_option, make_folder, seed_option
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for NAME.json, NAME.md and, in trainings/, every finished training run.  [default: results; with --quick results/quick]",
+    help="Folder for NAME.json, NAME.md and trainings/.  [default: results; with --quick results/quick]",
 )
 @click.option(
     "--datasets",
@@ -49,8 +49,8 @@ def reproduce(
 ) -> None:
     """Run a study again and write its figures as JSON and Markdown.
 
-    Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted study, and
-    studies share runs. Changed records, settings or code are trained again; after a change of code that changes no
+    Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted study,
+    and studies share runs. Changed records, settings or code are trained again; after a change of code that changes no
     result, --rekey saves that.
     """
     from fairdp import __version__

@@ -72,8 +72,7 @@ def test_two_of_each_kind_are_done_again_and_the_others_follow_them(trained, mon
 
 @pytest.mark.parametrize("changed", ["numbers", "moved", "missing"])
 def test_one_digit_of_difference_is_a_refusal(trained, monkeypatch, changed):
-    """The twin: code whose last training of a kind differs in the sixth digit of one number, in a curve, or in what
-    there is."""
+    """The twin: code whose last training of a kind differs in a digit, in a curve, or in what there is."""
 
     def broken(fit, random_state):
         found = made_up(fit, random_state)

@@ -193,7 +193,11 @@ def heads_error(model: FairDPClassifier, test: GroupedData) -> dict[str, float]:
     with torch.inference_mode():
         embedded = model.score_model_.embeddings(torch.from_numpy(test.X))
         accepted = torch.cat([part @ heads[:, :-1].T + heads[:, -1] >= 0 for part in embedded]).double().numpy()
-    labels = {"demographic_parity": [(0, 1)], "equal_opportunity": [(1,)], "equalized_odds": [(0,), (1,)]}
+    labels: dict[str, list[tuple[int, ...]]] = {
+        "demographic_parity": [(0, 1)],
+        "equal_opportunity": [(1,)],
+        "equalized_odds": [(0,), (1,)],
+    }
     return {
         metric: sum(
             float(accepted[(test.groups == group) & np.isin(test.y, event)].mean(0).std(ddof=1)) / len(heads) ** 0.5
