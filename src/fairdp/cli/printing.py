@@ -121,7 +121,7 @@ def print_plan(report: "PlanReport", *, as_json: bool) -> None:
     rows = [
         *_privacy_rows(report.privacy),
         ("records per step, by group", ", ".join(f"{size:.1f}" for size in report.expected_batch_sizes)),
-        ("noise on the averaged gradient", f"{report.privacy.noise_std:.3g} per coordinate"),
+        ("noise on the averaged gradient", f"{report.privacy.mean_noise_std:.3g} per coordinate"),
         None,
         *_certificate_plan_rows(report.certificate),
         None,
@@ -166,6 +166,7 @@ def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
     accountant = {"pld": "PLD", "rdp": "RDP"}[privacy.accountant]
     searched = f"epsilon ({accountant if privacy.selection is None else 'whole search'})"
     joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
+    joint += ", every group's sum released" if privacy.group_optimizers else ""
     return [
         (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
         ("epsilon by group", by_group),

@@ -212,10 +212,10 @@ def _paper_bounds(plan: Plan, rate: float) -> PaperBounds:
         return PaperBounds()
     bound = {"weight_bound": recipe.weight_bound, "clip_norm": recipe.clip_norm, "learning_rate": rate}
     # The mean of N heads is N^½ times as noisy as the one head that the theorem is about.
-    deployed = rate * plan.noise_std * math.sqrt(recipe.n_members)
+    deployed = rate * plan.mean_noise_std * math.sqrt(recipe.n_members)
     n_groups = len(recipe.group_sizes)
     return PaperBounds(
-        theorem_2_printed=theorem_2_printed(**bound, n_groups=n_groups, head_noise=rate * plan.noise_std),
+        theorem_2_printed=theorem_2_printed(**bound, n_groups=n_groups, head_noise=rate * plan.mean_noise_std),
         theorem_2_corrected=theorem_2_corrected(**bound, head_noise=deployed),
         monte_carlo_error=monte_carlo_error(n_members=recipe.n_members),
     )

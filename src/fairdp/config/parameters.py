@@ -215,7 +215,14 @@ class Parameters:
         check=_checks.finite_positive,
     )
     activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
-    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.")
+    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.", check=limits.yes_or_no)
+    bias: bool = parameter(
+        True,
+        EXPERT,
+        "Give the head a bias. Without, as in the paper, a record whose embedding is zero has score zero and is always "
+        "decided positive; not for `fairdp_frontier`, `fairfm`, `fairfm_smooth`.",
+        check=limits.yes_or_no,
+    )
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
     )
@@ -227,6 +234,20 @@ class Parameters:
         EXPERT,
         "Noise for every group (the paper), or one draw on their average (less noise, same ε); for `fairdp`.",
         choices=("per_group", "average"),
+    )
+    group_optimizers: bool = parameter(
+        False,
+        EXPERT,
+        "Let every group keep its own optimiser, and average what they make of each step, as the paper's Algorithm 1 "
+        "under Adam may be read; without, one optimiser takes the averaged gradient; for `fairdp`.",
+        check=limits.yes_or_no,
+    )
+    group_weights: Mapping[str, float] | None = parameter(
+        None,
+        EXPERT,
+        "Weight of each group in the average, by name; only their ratios matter; for `fairdp`.",
+        check=limits.group_weights,
+        when_none="all alike",
     )
     fairness_weight: float = parameter(10.0, EXPERT, "Weight of the penalty of `dp_fermi`.", check=limits.not_negative)
     grouping: str = parameter(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fairdp._checks import ParameterError
 from fairdp.accounting.account import privacy_spent
 from fairdp.accounting.calibration import steps_within
 from fairdp.accounting.mechanisms import PrivacyBudget
@@ -11,7 +12,8 @@ from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import NOISY, PUBLIC
-from fairdp.config.defaults import check_groups, train_config
+from fairdp.config.defaults import check_groups, in_order, train_config
+from fairdp.config.parameters import check_parameters
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 from fairdp.run.budget import at_fixed_rate, paid_beside
@@ -69,7 +71,9 @@ def plan_run(
         Noise that was chosen, with a number of steps, whose ε the budget is (`budget_of`), or for as many as the
         budget allows. None finds the noise that budget and number of steps need.
     """
+    check_group_parameters(method, training)
     names, numbers = tuple(sizes), tuple(sizes.values())
+    training = {**training, "group_weights": in_order("group_weights", training.get("group_weights"), names)}
     budget.check_for(sum(numbers) / (1 - certify_fraction))
     if noise_multiplier is not None and training["n_steps"] is not None:
         training = at_fixed_rate(training, method, kind)
@@ -101,6 +105,16 @@ def plan_run(
         selection=selection,
     )
     return PlannedRun(config=config, plan=plan, privacy=privacy)
+
+
+def check_group_parameters(method: str, training: Mapping[str, Any]) -> None:
+    """Refuse what only a method takes that averages over the groups, instead of silently ignoring it."""
+    chosen = {name: training.get(name) for name in ("group_weights", "group_optimizers")}
+    check_parameters(group_weights=chosen["group_weights"], group_optimizers=chosen["group_optimizers"] or False)
+    for name, value in chosen.items():
+        if value and method != "fairdp":
+            reason = f"is for `method`='fairdp', whose steps average over the groups, and not for {method!r}"
+            raise ParameterError(name, value, reason, "leave it out")
 
 
 def plan_of_parts(

@@ -2,8 +2,8 @@
 
 import numpy as np
 import torch
-from scipy.special import ndtr
 
+from fairdp.certify.gaussian import smoothed_probability
 from fairdp.certify.paper import monte_carlo_error_printed, proposition_3
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
@@ -20,13 +20,15 @@ def paper_taus(model: FairDPClassifier, train: GroupedData) -> dict[str, float]:
     """
     score_model = model.score_model_
     n_members = len(score_model.heads)
-    deviation = model.sgd_learning_rate * n_members * model.privacy_.noise_std
-    head = score_model.heads.mean(0)
+    deviation = model.sgd_learning_rate * n_members * model.privacy_.mean_noise_std
+    weights, bias = score_model.split(score_model.heads.mean(0))
     with torch.inference_mode():
         embedded = list(score_model.embeddings(torch.from_numpy(train.X)))
-        scores = torch.cat([part @ head[:-1] + head[-1] for part in embedded]).double().numpy()
-        norms = torch.cat([(part.square().sum(1) + 1).sqrt() for part in embedded]).double().numpy()
-    chances = ndtr(scores / (norms * deviation)) if deviation else (scores >= 0).astype(np.float64)
+        scores = torch.cat([part @ weights + bias for part in embedded]).double().numpy()
+        norms = torch.cat([part.norm(dim=1) for part in embedded]).double().numpy()
+    chances = (scores >= 0).astype(np.float64)
+    if deviation:
+        chances = smoothed_probability(scores, norms, smoothing=deviation, bias=score_model.bias)
     events = {
         "demographic_parity": [train.y >= 0],
         "equal_opportunity": [train.y == 1],
