@@ -277,6 +277,21 @@ def test_adult_by_name(answer, tmp_path):
     assert measured["metrics"] == report["metrics"]
 
 
+@pytest.mark.needs_data("adult")
+def test_intersections_of_a_named_data_set_from_training_to_a_measurement(run, answer, tmp_path):
+    asked = ("--dataset", "adult", "--sensitive", "sex,race", "--method", "dpsgd", "--n-steps", 3, "--seed", 0)
+    report = answer("fit", *asked, "--out", tmp_path / "model")
+    groups = report["metrics"]["positive_rate_by_group"]
+    assert len(groups) == 10
+    assert "Female & Asian-Pac-Islander" in groups
+    # The saved model knows which columns made its groups; with another data set's it has nothing in common.
+    measured = answer("evaluate", tmp_path / "model", "--dataset", "adult", "--seed", 0)
+    assert measured["metrics"]["positive_rate_by_group"] == groups
+    refused = run("evaluate", tmp_path / "model", "--dataset", "synthetic")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "not trained on data like synthetic" in refused.err
+
+
 def test_a_model_may_go_to_a_folder_that_is_still_to_be_made(answer, tmp_path):
     answer("fit", "--dataset", "synthetic", *UNCERTIFIED, "--out", tmp_path / "new" / "model")
     assert (tmp_path / "new" / "model" / "model.json").exists()

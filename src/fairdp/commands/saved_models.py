@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from fairdp._checks import DataError, InputError, ParameterError, SavedModelErro
 from fairdp._files import json_bytes, write_out
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
-from fairdp.data.catalog import load_dataset
+from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.distinct import spellings_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
+from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
 
@@ -128,7 +130,8 @@ def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
 
 def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
     """A saved model and the test records of a data set of the kind it was trained on."""
-    estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
+    estimator = FairDPClassifier.load(folder)
+    loaded = load_dataset(dataset, sensitive=_protected(estimator, dataset))
     other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
     shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
     if (
@@ -138,3 +141,15 @@ def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, Grou
     ):
         raise SavedModelError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
     return estimator, loaded.test
+
+
+def _protected(estimator: FairDPClassifier, dataset: str) -> tuple[str, ...]:
+    """The columns of a data set whose values make the groups of a model; those by default if no others do."""
+    card = DATASETS.get(dataset)
+    if card is None:
+        return ()
+    if estimator.feature_schema_ is not None:
+        named = TableSchema.from_dict(estimator.feature_schema_).sensitive
+        return named if set(named) <= set(card.sensitive) else ()
+    orders = [order for n in range(1, 1 + len(card.sensitive)) for order in permutations(card.sensitive, n)]
+    return next((order for order in orders if card.images and group_names(order) == estimator.group_names_), ())
