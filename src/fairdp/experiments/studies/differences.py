@@ -40,5 +40,8 @@ def t_test(ours: Sequence[float], others: Sequence[float], *, paired: bool = Fal
     if paired:
         return {"difference": difference, "p_value": float(stats.ttest_rel(ours, others).pvalue)}
     # From means and deviations: samples of which one has no spread are compared without a warning.
-    about = [number for sample in (ours, others) for number in (np.mean(sample), np.std(sample, ddof=1), len(sample))]
-    return {"difference": difference, "p_value": float(stats.ttest_ind_from_stats(*about, equal_var=False).pvalue)}
+    (mean, deviation, n), (other_mean, other_deviation, n_others) = (
+        (float(np.mean(sample)), float(np.std(sample, ddof=1)), len(sample)) for sample in (ours, others)
+    )
+    test = stats.ttest_ind_from_stats(mean, deviation, n, other_mean, other_deviation, n_others, equal_var=False)
+    return {"difference": difference, "p_value": float(test.pvalue)}
