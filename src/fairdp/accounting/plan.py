@@ -63,10 +63,9 @@ class Plan:
     @cached_property
     def mean_noise_std(self) -> float:
         """Deviation of the noise on the averaged gradient, by which the parameters move."""
-        recipe = self.recipe
-        return (
-            self.noise_std * float(np.linalg.norm(recipe.shares_in_mean)) if recipe.group_optimizers else self.noise_std
-        )
+        if not self.recipe.group_optimizers:
+            return self.noise_std
+        return self.noise_std * float(np.linalg.norm(self.recipe.shares_in_mean))
 
     @cached_property
     def gradient_multipliers(self) -> NDArray[np.float64]:
@@ -134,8 +133,8 @@ def make_plan(
         multipliers = needed if noisy_sizes else noise_std / recipe.sensitivities
     else:
         multipliers = np.full_like(needed, needed.max())
-        apart = recipe.group_optimizers
-        noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities, ord=np.inf if apart else 2))
+        moved = recipe.sensitivities.max() if recipe.group_optimizers else np.linalg.norm(recipe.sensitivities)
+        noise_std = float(needed.max() * moved)
     if share:
         multipliers = np.array([joint_multiplier(multiplier, statistics_std) for multiplier in multipliers])
     return _plan(recipe, budget, n_steps, noise_std, multipliers, paid, statistics_std)

@@ -93,18 +93,17 @@ def parameter_options(*names: str) -> Decorator:
 
 
 def _parameter_option(declared: Declaration) -> Decorator:
-    assert declared.flag is not None
+    assert declared.flags is not None
     default = help_in_flags(default_text(declared.name))
     reads: dict[str, Any] = {"type": click.Choice(declared.choices) if declared.choices else None}
-    flag = declared.flag
     if declared.kind is bool:
-        reads, default, flag = {}, "yes" if declared.default else "", f"{flag}/--no-{flag.removeprefix('--')}"
+        reads, default = {}, "yes" if declared.default else ""
     elif declared.name == "random_state":
         reads = {"type": click.IntRange(min=0), "metavar": "N"}
     elif not declared.choices:
         reads = {"type": _TYPES[declared.kind]}
     return click.option(
-        flag,
+        declared.flags,
         declared.name,
         cls=Option,
         section=declared.group,

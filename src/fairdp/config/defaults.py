@@ -180,6 +180,16 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
             )
 
 
+def check_group_parameters(method: str, training: Mapping[str, Any]) -> None:
+    """Refuse what only a method takes that averages over the groups, instead of silently ignoring it."""
+    chosen = {name: training.get(name) for name in ("group_weights", "group_optimizers")}
+    check_parameters(group_weights=chosen["group_weights"], group_optimizers=chosen["group_optimizers"] or False)
+    for name, value in chosen.items():
+        if value and method != "fairdp":
+            reason = f"is for `method`='fairdp', whose steps average over the groups, and not for {method!r}"
+            raise ParameterError(name, value, reason, "leave it out")
+
+
 def in_order(
     parameter: str, declared: Mapping[str, float] | None, group_names: tuple[str, ...]
 ) -> dict[str, float] | None:

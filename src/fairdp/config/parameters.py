@@ -48,10 +48,7 @@ class Parameters:
     )
     hidden: tuple[int, ...] = parameter((32,), DATA, "Sizes of the hidden layers of the MLP.", check=limits.layer_sizes)
     module: Callable[..., Any] | None = parameter(
-        None,
-        DATA,
-        "Class or function that builds your own feature extractor, used instead of `model`.",
-        flag=None,
+        None, DATA, "Class or function that builds your own feature extractor, used instead of `model`.", flag=None
     )
 
     epsilon: float | None = parameter(
@@ -135,7 +132,6 @@ class Parameters:
         check=limits.share(0.2),
         when_none="any",
     )
-
     price: float | None = parameter(
         None,
         TARGET,
@@ -215,13 +211,12 @@ class Parameters:
         check=_checks.finite_positive,
     )
     activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
-    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.", check=limits.yes_or_no)
+    normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.")
     bias: bool = parameter(
         True,
         EXPERT,
         "Give the head a bias. Without, as in the paper, a record whose embedding is zero has score zero and is always "
         "decided positive; not for `fairdp_frontier`, `fairfm`, `fairfm_smooth`.",
-        check=limits.yes_or_no,
     )
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
@@ -238,14 +233,12 @@ class Parameters:
     group_optimizers: bool = parameter(
         False,
         EXPERT,
-        "Let every group keep its own optimiser, and average what they make of each step, as the paper's Algorithm 1 "
-        "under Adam may be read; without, one optimiser takes the averaged gradient; for `fairdp`.",
-        check=limits.yes_or_no,
+        "Give every group its own optimiser and average where they arrive, one reading of the paper; for `fairdp`.",
     )
     group_weights: Mapping[str, float] | None = parameter(
         None,
         EXPERT,
-        "Weight of each group in the average, by name; only their ratios matter; for `fairdp`.",
+        "Weight of each group in the average, by name; only ratios matter; for `fairdp`.",
         check=limits.group_weights,
         when_none="all alike",
     )
@@ -298,6 +291,8 @@ def check_parameters(**values: Any) -> None:
         declared = DECLARED[name]
         if value is None and declared.default is None:
             continue
+        if declared.kind is bool:
+            limits.yes_or_no(**{name: value})
         if declared.choices:
             _checks.one_of(declared.choices, **{name: value})
         if declared.check is not None:

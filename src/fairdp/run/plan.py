@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairdp._checks import ParameterError
 from fairdp.accounting.account import privacy_spent
 from fairdp.accounting.calibration import steps_within
 from fairdp.accounting.mechanisms import PrivacyBudget
@@ -12,8 +11,7 @@ from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import NOISY, PUBLIC
-from fairdp.config.defaults import check_groups, in_order, train_config
-from fairdp.config.parameters import check_parameters
+from fairdp.config.defaults import check_group_parameters, check_groups, in_order, train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 from fairdp.run.budget import at_fixed_rate, paid_beside
@@ -105,16 +103,6 @@ def plan_run(
         selection=selection,
     )
     return PlannedRun(config=config, plan=plan, privacy=privacy)
-
-
-def check_group_parameters(method: str, training: Mapping[str, Any]) -> None:
-    """Refuse what only a method takes that averages over the groups, instead of silently ignoring it."""
-    chosen = {name: training.get(name) for name in ("group_weights", "group_optimizers")}
-    check_parameters(group_weights=chosen["group_weights"], group_optimizers=chosen["group_optimizers"] or False)
-    for name, value in chosen.items():
-        if value and method != "fairdp":
-            reason = f"is for `method`='fairdp', whose steps average over the groups, and not for {method!r}"
-            raise ParameterError(name, value, reason, "leave it out")
 
 
 def plan_of_parts(

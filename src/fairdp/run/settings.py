@@ -10,7 +10,14 @@ from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.config.certificate import METRICS, NoCertificate
-from fairdp.config.defaults import ROW_NORMS, TRAINING_PARAMETERS, defaults_of, kind_of, train_config
+from fairdp.config.defaults import (
+    ROW_NORMS,
+    TRAINING_PARAMETERS,
+    check_group_parameters,
+    defaults_of,
+    kind_of,
+    train_config,
+)
 from fairdp.config.model import ModelConfig
 from fairdp.config.parameters import Parameters, check_parameters
 from fairdp.config.preregistration import CertificationSettings, Preregistration
@@ -21,7 +28,6 @@ from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.budget import budget_of
 from fairdp.run.goal import PrivacyGoal
-from fairdp.run.plan import check_group_parameters
 from fairdp.run.predictor import Predictor
 
 # Hats and bins of more inputs than this would be mostly noise.
