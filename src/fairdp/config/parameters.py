@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fairdp import _checks
 from fairdp.config import limits
 from fairdp.config.certificate import METRICS
-from fairdp.config.declaration import Declaration
+from fairdp.config.declaration import declaration
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,8 @@ MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
 # What computes ε: privacy loss distributions, or the moments accountant.
 ACCOUNTANTS = ("pld", "rdp")
+# Step sizes: as they are given, or by the paper's Theorem 4 as it should be and as it is printed.
+SCHEDULES = ("piecewise", "shamir_zhang", "theorem_4_printed")
 DEFAULT_EPSILON = 1.0
 DEFAULT_MAX_GAP = 0.03
 # Points of accuracy that the default target may cost for each point of gap that it closes.
@@ -194,14 +196,28 @@ class Parameters:
     schedule: str = parameter(
         "piecewise",
         EXPERT,
-        "Use the step sizes for equal parts of the run, or let the first decay as in the paper's Theorem 4.",
-        choices=("piecewise", "inverse_sqrt"),
+        "Use the step sizes for equal parts of the run; or plain SGD with steps that decay as the paper's Theorem 4 "
+        "needs, `diameter`/(G√t) by Shamir and Zhang, or as it prints them, too short to learn much.",
+        choices=SCHEDULES,
+    )
+    diameter: float = parameter(
+        10.0,
+        EXPERT,
+        "Diameter Q of the set that parameters are taken to be in, for `schedule` shamir_zhang; 2M if the head is all "
+        "there is.",
+        check=_checks.finite_positive,
     )
     optimizer: str | None = parameter(
         None,
         EXPERT,
-        "Optimiser; `adam_then_sgd` switches to SGD for the last tenth.",
+        "Optimiser; `adam_then_sgd` switches to SGD after `adam_share` of the run.",
         choices=("adam", "sgd", "adam_then_sgd"),
+    )
+    adam_share: float = parameter(
+        0.9,
+        EXPERT,
+        "Share of the steps that `adam_then_sgd` takes by Adam. A last step that makes an ensemble is always SGD's.",
+        check=limits.share(0.9),
     )
     momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
     sgd_learning_rate: float = parameter(
@@ -274,13 +290,8 @@ class Parameters:
     )
 
 
-def _declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
-    flag = f"--{name.replace('_', '-')}" if said["flag"] == "" else said["flag"]
-    return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})
-
-
 DECLARED = {
-    declared.name: _declaration(declared.name, declared.default, declared.type, declared.metadata)
+    declared.name: declaration(declared.name, declared.default, declared.type, declared.metadata)
     for declared in fields(Parameters)
 }
 

@@ -17,8 +17,14 @@ def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig
     point, and where they arrive is averaged.
     """
     number, multipliers = state.step - 1, plan.gradient_multipliers
-    rate = config.learning_rate(number, n_groups=len(multipliers), noise_multiplier=float(multipliers.min()))
-    if config.optimizer == "adam_then_sgd" and number >= 0.9 * plan.n_steps:
+    rate = config.learning_rate(
+        number,
+        n_groups=len(multipliers),
+        n_params=state.model.params.numel(),
+        noise_multiplier=float(multipliers.min()),
+        noise_std=plan.noise_std,
+    )
+    if config.optimizer == "adam_then_sgd" and number >= config.adam_share * plan.n_steps:
         rate = config.sgd_learning_rate
         if state.optimizer.kind == "adam":
             state.optimizer = FlatOptimizer("sgd", config.momentum)

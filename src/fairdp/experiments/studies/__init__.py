@@ -100,7 +100,7 @@ _ALL = (
     Study(
         "schedule",
         "ablations.schedule_study",
-        "FairDP with the step sizes of Theorem 4, a constant one, a hand-over to SGD, and the paper's Adam.",
+        "FairDP with the step sizes of Theorem 4, a constant one, and the paper's Adam with its hand-over to SGD.",
     ),
     Study(
         "components",
@@ -123,6 +123,11 @@ _ALL = (
         "ablations.intersection_study",
         "FairDP on Adult's groups of sex and race.",
         "several protected attributes, section II",
+    ),
+    Study(
+        "convergence",
+        "convergence.convergence_study",
+        "Excess risk of the last iterate against the number of steps, at fixed noise and at fixed ε: Theorem 4's rate.",
     ),
     Study(
         "certificate-slack",
