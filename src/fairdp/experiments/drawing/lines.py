@@ -57,7 +57,7 @@ def gain_figure(rows: Sequence[Row], *, against: str, titles: Mapping[str, str] 
     """
     groups = by_dataset(rows)
     kinds = {"gains": {f"{gap}_difference": gap for gap in GAPS}, "drops": {name: name for name in UTILITIES}}
-    titles = {"gains": "gap reduced by (higher is fairer)", "drops": "utility lost (lower is better)"}
+    axis_names = {"gains": "gap reduced by (higher is fairer)", "drops": "utility lost (lower is better)"}
     with house_style():
         figure, panels = page(
             2,
@@ -67,7 +67,7 @@ def gain_figure(rows: Sequence[Row], *, against: str, titles: Mapping[str, str] 
             caption=" · ".join([*facts(rows), "bars: one standard error"]),
         )
         for line, (kind, names) in zip(panels, kinds.items(), strict=True):
-            line[0].set_ylabel(titles[kind])
+            line[0].set_ylabel(axis_names[kind])
             for axes, group in zip(line, groups.values(), strict=True):
                 _draw_gains(axes, [_gain_line(group, kind, name, look) for name, look in names.items()])
         for upper, lower, name in zip(*panels, groups, strict=True):

@@ -139,7 +139,7 @@ def figures_of(fit: Fit, *, random_state: int) -> Trained:
         found |= _shifted(model, parts.test, fit.shifts)
         found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items()}
         found |= {f"heads_error_{name}": error for name, error in heads_error(model, parts.test).items()}
-    moved = _moved(model, parts.test, metric) if fit.is_control else {}
+    moved = _moved(model, parts.test) if fit.is_control else {}
     return _rounded(Trained(numbers=found, moved=moved)) if fit.is_experiment else Trained(numbers=found, moved=moved)
 
 
@@ -170,15 +170,15 @@ def _certified(model: FairDPClassifier) -> dict[str, float]:
     return found
 
 
-def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str, list[float]]:
+def _moved(model: FairDPClassifier, test: GroupedData) -> dict[str, list[float]]:
     """Gaps and accuracy with the threshold moved, for every control rate."""
     scores = np.asarray(model.scores(test.X), dtype=np.float64)
-    shown = {name: name for name in ("accuracy", "demographic_parity_ratio", *GAPS)} | {"gap": metric}
+    shown = ("accuracy", "demographic_parity_ratio", *GAPS)
     curves: dict[str, list[float]] = {"positive_rate": list(CONTROL_RATES), **{name: [] for name in shown}}
     for rate in CONTROL_RATES:
         moved = at_positive_rate(test.y, scores, test.groups, test.group_names, positive_rate=rate)
-        for name, source in shown.items():
-            curves[name].append(float(str(moved[source])))
+        for name in shown:
+            curves[name].append(float(str(moved[name])))
     return curves
 
 
