@@ -73,7 +73,7 @@ pages: setup
 # Every table and figure under results/ that repeats the paper. Finished trainings are lines of results/trainings: with
 # those of this commit it takes minutes; without them tables take about half an hour on two cores, faces two hours.
 PAPER := datasets mc-error tradeoffs gains t-tests certificate-tightness impact-of-m imbalance components claims members \
-         noise-allocation schedule baselines literal intersections
+         noise-allocation schedule convergence baselines literal intersections
 results: setup
 	for study in $(PAPER); do $(BIN)/fairdp reproduce $$study || exit 1; done
 

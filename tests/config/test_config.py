@@ -110,8 +110,8 @@ def test_a_decay_chooses_plain_sgd_and_leaves_the_size_of_its_steps_alone():
         ),
         (
             {"schedule": "theorem_4_printed", "learning_rate": 0.1},
-            "learning_rate=0.1 is for schedule='piecewise', not 'theorem_4_printed'; leave it out; diameter scales the "
-            "steps of 'shamir_zhang'.",
+            "learning_rate=0.1 is for schedule='piecewise', not 'theorem_4_printed'; leave it out, or scale the steps "
+            "of 'shamir_zhang' by diameter.",
         ),
         (
             {"schedule": "cosine", "optimizer": "adam"},

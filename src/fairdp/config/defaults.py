@@ -269,5 +269,9 @@ def _check_decay(schedule: str, optimizer: str | None, learning_rate: float | tu
     if optimizer not in (None, "sgd"):
         raise ParameterError("optimizer", optimizer, f"has no `schedule`={schedule!r}", "use `optimizer`='sgd'")
     if learning_rate is not None:
-        remedy = "leave it out; `diameter` scales the steps of 'shamir_zhang'"
-        raise ParameterError("learning_rate", learning_rate, f"is for `schedule`='piecewise', not {schedule!r}", remedy)
+        raise ParameterError(
+            "learning_rate",
+            learning_rate,
+            f"is for `schedule`='piecewise', not {schedule!r}",
+            "leave it out, or scale the steps of 'shamir_zhang' by `diameter`",
+        )

@@ -203,8 +203,8 @@ class Parameters:
     diameter: float = parameter(
         10.0,
         EXPERT,
-        "Diameter Q of the set that parameters are taken to be in, for `schedule` shamir_zhang; 2M if the head is all "
-        "there is.",
+        "Diameter Q of the set that parameters are taken to be in, for `schedule` shamir_zhang: it scales all steps. "
+        "2M for `fairdp` with a logistic model.",
         check=_checks.finite_positive,
     )
     optimizer: str | None = parameter(
