@@ -12,7 +12,7 @@ from fairdp.config.reference import default_text
 
 # Flags of the same name that mean something else.
 OTHERS = {("plan", "group_sizes"), ("plan", "positive_rate"), ("certify", "epsilon"), ("evaluate", "confidence")}
-OTHERS |= {("audit", "method"), ("audit", "epsilon")}
+OTHERS |= {("audit", "method"), ("audit", "epsilon"), ("paper-bounds", "confidence")}
 FLAGS = [
     pytest.param(command, option, id=f"{name} {option.opts[0]}")
     for name, command in fairdp.commands.items()

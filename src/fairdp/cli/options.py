@@ -143,7 +143,11 @@ table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
     in_section(DATA, "--positive", help="The label's value that counts as positive."),
     in_section(
-        DATA, "--sensitive", type=NAMES, help="Protected columns, separated by commas; several form intersections."
+        DATA,
+        "--sensitive",
+        type=NAMES,
+        help="Protected columns, separated by commas; several form intersections. A named data set has its own by "
+        "default; `fairdp data list` shows which others it can protect.",
     ),
     in_section(
         DATA,

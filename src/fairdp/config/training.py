@@ -84,6 +84,17 @@ class TrainConfig:
         decay = math.sqrt((step + 1) * (1 + n_groups * (noise_multiplier * self.clip_norm) ** 2))
         return self.learning_rates[0] * n_groups / decay
 
+    def is_after_adam(self, step: int) -> bool:
+        """Whether Adam has handed over to SGD at a step counted from zero: for the last tenth of a run."""
+        return self.optimizer == "adam_then_sgd" and step >= 0.9 * self.n_steps
+
+    def step_size(self, step: int, *, n_groups: int, noise_multiplier: float, noise_std: float) -> float:
+        """Step size of an update: the schedule's, or that of SGD after Adam, lowered where the noise is large."""
+        rate = self.learning_rate(step, n_groups=n_groups, noise_multiplier=noise_multiplier)
+        if self.is_after_adam(step):
+            rate = self.sgd_learning_rate
+        return min(rate, self.largest_noise_step / noise_std) if noise_std else rate
+
 
 def plain(value: Any) -> Any:
     """A NumPy scalar, as grid searches set them, as the Python number it stands for."""

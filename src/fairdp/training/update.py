@@ -17,13 +17,11 @@ def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig
     point, and where they arrive is averaged.
     """
     number, multipliers = state.step - 1, plan.gradient_multipliers
-    rate = config.learning_rate(number, n_groups=len(multipliers), noise_multiplier=float(multipliers.min()))
-    if config.optimizer == "adam_then_sgd" and number >= 0.9 * plan.n_steps:
-        rate = config.sgd_learning_rate
-        if state.optimizer.kind == "adam":
-            state.optimizer = FlatOptimizer("sgd", config.momentum)
-    if plan.noise_std:
-        rate = min(rate, config.largest_noise_step / plan.mean_noise_std)
+    rate = config.step_size(
+        number, n_groups=len(multipliers), noise_multiplier=float(multipliers.min()), noise_std=plan.mean_noise_std
+    )
+    if state.optimizer.kind == "adam" and config.is_after_adam(number):
+        state.optimizer = FlatOptimizer("sgd", config.momentum)
     if not plan.recipe.group_optimizers:
         state.optimizer.step(state.model.params, noisy, rate)
         return
