@@ -70,7 +70,7 @@ pages: setup
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
 # continues. Tables take about half an hour on two cores, faces about two hours.
 PAPER := datasets mc-error tradeoffs gains t-tests certificate-tightness impact-of-m imbalance members \
-         noise-allocation schedule
+         noise-allocation schedule convergence
 results: setup
 	for study in $(PAPER); do $(BIN)/fairdp reproduce $$study || exit 1; done
 

@@ -47,7 +47,10 @@ class TestRefusals:
             ({"hidden": (0,)}, r"^hidden must be a whole number of at least 1, got 0\.$"),
             ({"activation": "sine"}, r"^activation must be one of relu, tanh; got 'sine'\.$"),
             ({"optimizer": "lion"}, r"^optimizer must be one of adam, adam_then_sgd, sgd; got 'lion'\.$"),
-            ({"schedule": "cosine"}, r"^schedule must be one of inverse_sqrt, piecewise; got 'cosine'\.$"),
+            (
+                {"schedule": "cosine"},
+                r"^schedule must be one of piecewise, shamir_zhang, theorem_4_printed; got 'cosine'\.$",
+            ),
             ({"momentum": 1.0}, r"^momentum must be in \[0, 1\), got 1\.0\.$"),
             ({"noise_allocation": "none"}, r"^noise_allocation must be one of average, per_group; got 'none'\.$"),
             (

@@ -29,7 +29,11 @@ PLAN = plan_run(
     group_sizes="public",
 )
 PRIVACY = replace(
-    PLAN.privacy, epsilon=0.98765, epsilon_by_group={"f": 0.98765, "m": 0.5}, noise_allocation="average", noise_std=0.01
+    PLAN.privacy,
+    epsilon=0.98765,
+    epsilon_by_group={"f": 0.98765, "m": 0.5},
+    noise_allocation="average",
+    mean_noise_std=0.01,
 )
 METRICS = {
     "auc": 0.81234,

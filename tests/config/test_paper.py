@@ -12,7 +12,7 @@ OTHER = {
     "method": "dpsgd",
     "optimizer": "sgd",
     "learning_rate": 0.007,
-    "schedule": "inverse_sqrt",
+    "schedule": "shamir_zhang",
     "accountant": "pld",
     "noise_allocation": "average",
     "n_members": 11,

@@ -12,7 +12,7 @@ from classifier_cases import fitted
 from fairdp import METHODS, FairDPClassifier
 from fairdp._checks import ParameterError
 from fairdp.certify.paper import remark_2_scale_needed
-from fairdp.commands.plan import CertificatePlan, plan_report
+from fairdp.commands.plan import CertificatePlan, PlanReport, plan_report
 from fairdp.config.defaults import TRAINING_PARAMETERS, train_config
 from fairdp.data.grouped import GroupedData
 from fairdp.run.last_step import last_step_of
@@ -40,6 +40,16 @@ def trained(**changes) -> FairDPClassifier:
 def released() -> FairDPClassifier:
     """Ten heads that are fixed for the tests below."""
     return trained()
+
+
+def planned_as(model: FairDPClassifier, sizes: dict[str, int]) -> PlanReport:
+    """The plan of the same run, from its parameters alone."""
+    return plan_report(
+        group_sizes=sizes,
+        certificate=CertificatePlan(fraction=0.0),
+        **{name: value for name, value in model.get_params().items() if name in TRAINING_PARAMETERS},
+        **{name: getattr(model, name) for name in ("method", "epsilon", "delta")},
+    )
 
 
 def deviation() -> float:
@@ -138,15 +148,20 @@ class TestLastStep:
 
     def test_is_as_planned(self):
         sizes = dict(zip(FEW.group_names, records().group_sizes.tolist(), strict=True))
-        model = trained(schedule="inverse_sqrt", n_members=1, optimizer="sgd", learning_rate=0.1, group_sizes=sizes)
-        plan = plan_report(
-            group_sizes=sizes,
-            certificate=CertificatePlan(fraction=0.0),
-            **{name: value for name, value in model.get_params().items() if name in TRAINING_PARAMETERS},
-            **{name: getattr(model, name) for name in ("method", "epsilon", "delta")},
-        )
+        model = trained(n_members=1, optimizer="sgd", learning_rate=(0.1, 0.04), group_sizes=sizes)
+        plan = planned_as(model, sizes)
         assert (plan.paper.optimizer, plan.privacy.noise_std) == ("sgd", model.privacy_.noise_std)
         assert plan.paper.learning_rate == pytest.approx(last_step_of_model(model).learning_rate, rel=1e-12)
+
+    def test_is_not_planned_where_it_follows_the_number_of_parameters(self):
+        """A head for three inputs has r = 4, which no plan knows; the step that makes heads does not follow it."""
+        sizes = dict(zip(FEW.group_names, records().group_sizes.tolist(), strict=True))
+        model = trained(schedule="shamir_zhang", n_members=1, group_sizes=sizes)
+        last = last_step_of_model(model)
+        assert last.learning_rate == pytest.approx(10 / np.sqrt(4 * (1 + 4 * last.noise_std**2)), rel=1e-9)
+        assert planned_as(model, sizes).paper is None
+        ensemble = trained(schedule="shamir_zhang", sgd_learning_rate=0.3, group_sizes=sizes)
+        assert planned_as(ensemble, sizes).paper.learning_rate == last_step_of_model(ensemble).learning_rate == 0.3
 
     def test_weighs_as_little_as_it_does_in_an_average(self):
         model = trained(method="fairdp_parity", n_steps=7)
@@ -162,14 +177,14 @@ class TestLastStep:
 
     def test_counts_the_gradients_noise_without_that_of_statistics(self):
         """The decay of Theorem 4 follows the noise on the gradient, which is more than what both make together."""
-        model = trained(method="dpsgd_f", schedule="inverse_sqrt")
+        model = trained(method="dpsgd_f", schedule="theorem_4_printed")
         privacy, training = model.privacy_, {name: getattr(model, name) for name in TRAINING_PARAMETERS}
         sizes = tuple(privacy.planned_sizes.values())
         config = train_config("logistic", "dpsgd_f", sizes, **training)
         joint, statistics = privacy.noise_multiplier, privacy.statistics_multiplier
         gradient = 1 / np.sqrt(1 / joint**2 - 1 / statistics**2)
-        rate = config.learning_rate(3, n_groups=2, noise_multiplier=gradient)
-        found = last_step_of({**training, "method": "dpsgd_f"}, "logistic", privacy, n_members=1)
+        rate = config.learning_rate(3, n_groups=2, n_params=4, noise_multiplier=gradient, noise_std=1.0)
+        found = last_step_of({**training, "method": "dpsgd_f"}, "logistic", privacy, n_members=1, n_params=4)
         assert found.learning_rate == pytest.approx(rate, rel=1e-9)
 
 

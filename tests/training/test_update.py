@@ -5,12 +5,15 @@ import pytest
 import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian
-from fairdp.accounting.plan import Plan
+from fairdp.accounting.plan import Plan, make_plan
+from fairdp.config.theorem_4 import gradient_norm
 from fairdp.config.training import TrainConfig
+from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
+from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 from fairdp.training.update import descend, project_to_ball, split_into_members
 
@@ -122,6 +125,13 @@ def rules_along_a_run(monkeypatch, *, noise_std: float = 0.0, **changes) -> list
     return taken
 
 
+@pytest.mark.parametrize(("share", "n_adam"), [(0.0, 0), (0.5, 10), (0.51, 11), (0.95, 19), (1.0, 20)])
+def test_adam_hands_over_at_any_share_of_the_run(share, n_adam, monkeypatch):
+    rules = rules_along_a_run(monkeypatch, optimizer="adam_then_sgd", sgd_learning_rate=0.01, adam_share=share)
+    assert [kind for kind, _, _ in rules] == ["adam"] * n_adam + ["sgd"] * (20 - n_adam)
+    assert all((rate == 0.01) == (kind == "sgd") for kind, _, rate in rules)
+
+
 def test_adam_hands_over_to_sgd_for_the_last_tenth(monkeypatch):
     rules = rules_along_a_run(monkeypatch, optimizer="adam_then_sgd", sgd_learning_rate=0.01)
     assert rules == [("adam", 0.5, 0.4)] * 10 + [("adam", 0.5, 0.2)] * 8 + [("sgd", 0.5, 0.01)] * 2
@@ -141,10 +151,33 @@ def test_the_hand_over_happens_once(monkeypatch):
     assert made == [("adam", 0.5), ("sgd", 0.5)]
 
 
-def test_the_decaying_rate_follows_the_step_the_groups_and_the_smallest_multiplier(monkeypatch):
-    """η₁ K / √(t (1 + K σ² C²)) with K = 2, σ = 1, C = ½."""
-    rules = rules_along_a_run(monkeypatch, optimizer="sgd", schedule="inverse_sqrt")
-    assert [rate for _, _, rate in rules] == pytest.approx([0.8 / math.sqrt(t * 1.5) for t in range(1, 21)])
+def test_shamir_and_zhangs_steps_follow_the_noise_on_the_mean_and_all_parameters(monkeypatch):
+    """Q / √(t (C² + r s²)) with Q = 10, C = ½, three parameters and s = ½: 10 / √t."""
+    rules = rules_along_a_run(monkeypatch, optimizer="sgd", schedule="shamir_zhang", noise_std=0.5)
+    assert [rate for _, _, rate in rules] == pytest.approx([10 / math.sqrt(t) for t in range(1, 21)])
+
+
+def test_the_printed_steps_follow_the_groups_and_the_smallest_multiplier(monkeypatch):
+    """K / √(t (C² + K σ² C² r)) with K = 2, σ = 1, C = ½ and three parameters: 2 / √(7t/4), whatever s is."""
+    rules = rules_along_a_run(monkeypatch, optimizer="sgd", schedule="theorem_4_printed", noise_std=0.5)
+    assert [rate for _, _, rate in rules] == pytest.approx([2 / math.sqrt(1.75 * t) for t in range(1, 21)])
+
+
+def test_the_longest_gradient_is_that_of_what_a_step_releases():
+    """All records at the clip norm and in one direction: the mean square over 600 steps is G² but for some 2 %."""
+    rows = np.ones((100, 30), dtype=np.float32)
+    data = GroupedData(rows, np.ones(100, dtype=np.int64), (np.arange(100) >= 40).astype(np.int64), ("a", "b"))
+    config = TrainConfig(sample_rate=0.2, n_steps=600, clip_norm=0.1, learning_rates=(1.0,), n_members=1)
+    recipe = METHODS["fairdp"].recipe(config, (40.0, 60.0))
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-5)
+    plan = make_plan(recipe, budget, n_steps=600, noise_multiplier=1.5)
+    state = TrainingState(ScoreModel(logistic(), (30,)), FlatOptimizer("sgd"), Generators.of(0).steps)
+    trainer = Trainer(state, data, plan, config)
+    square = np.mean([float(trainer.release().double().square().sum()) for _ in range(600)])
+    # v = ¼ · .8 · (1/8 + 1/12).
+    longest = gradient_norm(clip_norm=0.1, noise_std=plan.noise_std, n_params=31, sampling=0.2 * (1 / 8 + 1 / 12))
+    assert square == pytest.approx(longest**2, rel=0.08)
+    assert plan.noise_std == pytest.approx(1.5 * 0.1 / 2 * math.hypot(1 / 8, 1 / 12))
 
 
 def test_noise_shortens_only_the_steps_that_it_would_carry_too_far(monkeypatch):

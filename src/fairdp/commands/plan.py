@@ -237,9 +237,9 @@ def _utility_ceiling(plan: CertificatePlan) -> UtilityCeiling:
 
 def _paper_bounds(method: str, planned: PlannedRun) -> PlannedPaperBounds | None:
     plan = planned.plan
-    if why_no_paper_bounds(method, noise_std=plan.noise_std):
-        return None
     last = LastStep.planned(plan, planned.config)
+    if last is None or why_no_paper_bounds(method, noise_std=plan.noise_std):
+        return None
     stds = last.deviations
 
     def theorem_2(weight_bound: float) -> Theorem2:

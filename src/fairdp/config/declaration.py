@@ -1,6 +1,6 @@
 """What is declared about a parameter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,3 +35,9 @@ class Declaration:
     def flags(self) -> str | None:
         """The flag, with its opposite where the value is yes or no."""
         return f"{self.flag}/--no-{self.flag.removeprefix('--')}" if self.flag and self.kind is bool else self.flag
+
+
+def declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
+    """What was said of a parameter where it was declared."""
+    flag = f"--{name.replace('_', '-')}" if said["flag"] == "" else said["flag"]
+    return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})

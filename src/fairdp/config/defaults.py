@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fairdp._checks import DataError, ParameterError
-from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, DEFAULT_PRICE, check_parameters
+from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, DEFAULT_PRICE, Parameters, check_parameters
 from fairdp.config.training import TrainConfig
 
 # The smallest group should be seen this often in an average step, and a run should have that many steps.
@@ -221,6 +221,7 @@ def train_config(
     n_steps: int | None,
     clip_norm: float | None,
     learning_rate: float | tuple[float, ...] | None,
+    schedule: str = Parameters.schedule,
     optimizer: str | None = None,
     momentum: float | None = None,
     max_gap: float | None = None,
@@ -234,6 +235,10 @@ def train_config(
     Weights of groups are taken in the order of their mapping, which is to be that of the sizes.
     """
     defaults = defaults_of(kind, method)
+    check_parameters(schedule=schedule)
+    if schedule != "piecewise":
+        _check_decay(schedule, optimizer, learning_rate)
+        defaults = replace(defaults, optimizer="sgd", momentum=0.0, largest_noise_step=math.inf)
     rate = default_sample_rate(defaults, sizes) if sample_rate is None else sample_rate
     check_parameters(sample_rate=rate)
     most = defaults.rate_per_record * sum(sizes)
@@ -243,6 +248,7 @@ def train_config(
         n_steps=default_n_steps(defaults, rate) if n_steps is None else n_steps,
         clip_norm=defaults.clip_norm if clip_norm is None else clip_norm,
         learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
+        schedule=schedule,
         optimizer=optimizer or defaults.optimizer,
         momentum=defaults.momentum if momentum is None else momentum,
         # Who asks for a ratio has said what is wanted; a gap on top of it has to be asked for.
@@ -256,3 +262,16 @@ def train_config(
         largest_noise_step=defaults.largest_noise_step if learning_rate is None else math.inf,
         **others,
     )
+
+
+def _check_decay(schedule: str, optimizer: str | None, learning_rate: float | tuple[float, ...] | None) -> None:
+    """Refuse what a decay that says its own steps, of SGD, would pass over."""
+    if optimizer not in (None, "sgd"):
+        raise ParameterError("optimizer", optimizer, f"has no `schedule`={schedule!r}", "use `optimizer`='sgd'")
+    if learning_rate is not None:
+        raise ParameterError(
+            "learning_rate",
+            learning_rate,
+            f"is for `schedule`='piecewise', not {schedule!r}",
+            "leave it out, or scale the steps of 'shamir_zhang' by `diameter`",
+        )

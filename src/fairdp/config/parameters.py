@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from fairdp import _checks
 from fairdp.config import limits
 from fairdp.config.certificate import METRICS
-from fairdp.config.declaration import Declaration
+from fairdp.config.declaration import declaration
 
 if TYPE_CHECKING:
     import numpy as np
 
 GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert")
 DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
-
 MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 # What a fairness target may be about: every method that takes one knows each of them.
 PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
@@ -194,14 +193,20 @@ class Parameters:
     schedule: str = parameter(
         "piecewise",
         EXPERT,
-        "Use the step sizes for equal parts of the run, or let the first decay as in the paper's Theorem 4.",
-        choices=("piecewise", "inverse_sqrt"),
+        "Use the step sizes part by part, or SGD with the decay that the paper's Theorem 4 needs, or as it prints it.",
+        choices=("piecewise", "shamir_zhang", "theorem_4_printed"),
+    )
+    diameter: float = parameter(
+        10.0, EXPERT, "Diameter Q of the domain: scales the steps of shamir_zhang.", check=_checks.finite_positive
     )
     optimizer: str | None = parameter(
         None,
         EXPERT,
-        "Optimiser; `adam_then_sgd` switches to SGD for the last tenth.",
+        "Optimiser; `adam_then_sgd` switches to SGD after `adam_share` of the run.",
         choices=("adam", "sgd", "adam_then_sgd"),
+    )
+    adam_share: float = parameter(
+        0.9, EXPERT, "Share of the steps that `adam_then_sgd` takes by Adam.", check=limits.share(0.9)
     )
     momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
     sgd_learning_rate: float = parameter(
@@ -274,13 +279,8 @@ class Parameters:
     )
 
 
-def _declaration(name: str, default: Any, kind: Any, said: Mapping[str, Any]) -> Declaration:
-    flag = f"--{name.replace('_', '-')}" if said["flag"] == "" else said["flag"]
-    return Declaration(name=name, default=default, kind=kind, **{**said, "flag": flag})
-
-
 DECLARED = {
-    declared.name: _declaration(declared.name, declared.default, declared.type, declared.metadata)
+    declared.name: declaration(declared.name, declared.default, declared.type, declared.metadata)
     for declared in fields(Parameters)
 }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
+from fairdp.config import theorem_4
 from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, Parameters, check_parameters
 
 
@@ -16,9 +17,8 @@ class TrainConfig:
     Parameters
     ----------
     learning_rates
-        Step sizes :math:`\eta`, each used for an equal part of the run; the paper uses (.007, .005). With the schedule
-        ``"inverse_sqrt"`` the step size is :math:`\eta_1 K / \sqrt{t (1 + K \sigma^2 C^2)}`, the decay of Theorem 4
-        with its constants folded into the first learning rate.
+        Step sizes :math:`\eta`, each used for an equal part of the run; the paper uses (.007, .005). The other
+        schedules, of `fairdp.config.theorem_4`, need none.
     weights
         Weights of the groups in their order, of which only the ratios matter; none: all alike.
     largest_noise_step
@@ -35,7 +35,9 @@ class TrainConfig:
     clip_norm: float
     learning_rates: tuple[float, ...]
     schedule: str = Parameters.schedule
+    diameter: float = Parameters.diameter
     optimizer: str = "adam"
+    adam_share: float = Parameters.adam_share
     momentum: float = 0.0
     sgd_learning_rate: float = Parameters.sgd_learning_rate
     weight_bound: float = Parameters.weight_bound
@@ -76,21 +78,33 @@ class TrainConfig:
         for name in ("n_steps", "n_members", "max_physical_batch_size"):
             object.__setattr__(self, name, int(values[name]))
 
-    def learning_rate(self, step: int, *, n_groups: int, noise_multiplier: float) -> float:
-        """Step size at a step counted from zero."""
+    def learning_rate(
+        self, step: int, *, n_groups: int, n_params: int, noise_multiplier: float, noise_std: float
+    ) -> float:
+        """Step size at a step counted from zero; ``noise_std`` is that of the noise on the released mean gradient."""
         if self.schedule == "piecewise":
             part = min(step * len(self.learning_rates) // self.n_steps, len(self.learning_rates) - 1)
             return self.learning_rates[part]
-        decay = math.sqrt((step + 1) * (1 + n_groups * (noise_multiplier * self.clip_norm) ** 2))
-        return self.learning_rates[0] * n_groups / decay
+        if self.schedule == "shamir_zhang":
+            longest = theorem_4.gradient_norm(clip_norm=self.clip_norm, noise_std=noise_std, n_params=n_params)
+            return theorem_4.shamir_zhang_rate(step + 1, diameter=self.diameter, gradient_norm=longest)
+        return theorem_4.printed_rate(
+            step + 1,
+            n_groups=n_groups,
+            noise_multiplier=noise_multiplier,
+            clip_norm=self.clip_norm,
+            n_params=n_params,
+        )
 
     def is_after_adam(self, step: int) -> bool:
-        """Whether Adam has handed over to SGD at a step counted from zero: for the last tenth of a run."""
-        return self.optimizer == "adam_then_sgd" and step >= 0.9 * self.n_steps
+        """Whether Adam has handed over to SGD at a step counted from zero."""
+        return self.optimizer == "adam_then_sgd" and step >= self.adam_share * self.n_steps
 
-    def step_size(self, step: int, *, n_groups: int, noise_multiplier: float, noise_std: float) -> float:
+    def step_size(self, step: int, *, n_groups: int, n_params: int, noise_multiplier: float, noise_std: float) -> float:
         """Step size of an update: the schedule's, or that of SGD after Adam, lowered where the noise is large."""
-        rate = self.learning_rate(step, n_groups=n_groups, noise_multiplier=noise_multiplier)
+        rate = self.learning_rate(
+            step, n_groups=n_groups, n_params=n_params, noise_multiplier=noise_multiplier, noise_std=noise_std
+        )
         if self.is_after_adam(step):
             rate = self.sgd_learning_rate
         return min(rate, self.largest_noise_step / noise_std) if noise_std else rate

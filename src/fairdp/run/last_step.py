@@ -53,11 +53,14 @@ class LastStep:
         *,
         noise_std: float,
         noise_multiplier: float,
+        n_params: int,
         n_members: int | None = None,
     ) -> "LastStep":
         """The last step of a run; ``n_members`` is the number of heads that it has made, unless as planned."""
         n_members, last, n_groups = n_members or recipe.n_members, config.n_steps - 1, len(recipe.group_sizes)
-        rate = config.step_size(last, n_groups=n_groups, noise_multiplier=noise_multiplier, noise_std=noise_std)
+        rate = config.step_size(
+            last, n_groups=n_groups, n_params=n_params, noise_multiplier=noise_multiplier, noise_std=noise_std
+        )
         is_sgd = n_members > 1 or config.optimizer == "sgd" or config.is_after_adam(last)
         return cls(
             learning_rate=config.sgd_learning_rate if n_members > 1 else rate,
@@ -72,10 +75,12 @@ class LastStep:
         )
 
     @classmethod
-    def planned(cls, plan: Plan, config: TrainConfig) -> "LastStep":
-        """The last step of a planned run."""
+    def planned(cls, plan: Plan, config: TrainConfig) -> "LastStep | None":
+        """The last step of a planned run; none if its size follows the number of parameters, which no plan knows."""
+        if config.schedule != "piecewise" and plan.recipe.n_members == 1:
+            return None
         multiplier = float(plan.gradient_multipliers.min())
-        return cls.of(plan.recipe, config, noise_std=plan.mean_noise_std, noise_multiplier=multiplier)
+        return cls.of(plan.recipe, config, noise_std=plan.mean_noise_std, noise_multiplier=multiplier, n_params=1)
 
     @property
     def deviations(self) -> dict[str, float]:
@@ -101,7 +106,9 @@ class LastStep:
         return theorem_2_printed(**bound, n_groups=self.n_groups), theorem_2_corrected(**bound)
 
 
-def last_step_of(parameters: Mapping[str, Any], kind: str, privacy: PrivacySpent, *, n_members: int) -> LastStep:
+def last_step_of(
+    parameters: Mapping[str, Any], kind: str, privacy: PrivacySpent, *, n_members: int, n_params: int
+) -> LastStep:
     """The last step of a finished run, from what its model keeps: parameters, kind of model, privacy record, heads."""
     sizes, method = tuple(privacy.planned_sizes.values()), parameters["method"]
     n_steps = privacy.n_steps - privacy.look_steps
@@ -116,6 +123,7 @@ def last_step_of(parameters: Mapping[str, Any], kind: str, privacy: PrivacySpent
         config,
         noise_std=privacy.mean_noise_std,
         noise_multiplier=multiplier,
+        n_params=n_params,
         n_members=n_members,
     )
 

@@ -10,8 +10,15 @@ from fairdp.saved.fitted import Fitted, restored
 
 def last_step_of_model(model: Fitted) -> LastStep:
     """The step that made the deployed head."""
-    parameters, n_members = restored(model.fitted_parameters_), len(model.score_model_.heads)
-    return last_step_of(parameters, model.model_config_.kind, model.privacy_, n_members=n_members)
+    parameters, scores = restored(model.fitted_parameters_), model.score_model_
+    return last_step_of(
+        parameters,
+        model.model_config_.kind,
+        model.privacy_,
+        n_members=len(scores.heads),
+        # While it was trained, there was one head.
+        n_params=scores.n_extractor_params + scores.head_size,
+    )
 
 
 def paper_bounds_of(model: Fitted, data: GroupedData, **options: Any) -> PaperBounds:

@@ -18,7 +18,11 @@ def descend(state: TrainingState, noisy: Tensor, plan: Plan, config: TrainConfig
     """
     number, multipliers = state.step - 1, plan.gradient_multipliers
     rate = config.step_size(
-        number, n_groups=len(multipliers), noise_multiplier=float(multipliers.min()), noise_std=plan.mean_noise_std
+        number,
+        n_groups=len(multipliers),
+        n_params=state.model.params.numel(),
+        noise_multiplier=float(multipliers.min()),
+        noise_std=plan.mean_noise_std,
     )
     if state.optimizer.kind == "adam" and config.is_after_adam(number):
         state.optimizer = FlatOptimizer("sgd", config.momentum)

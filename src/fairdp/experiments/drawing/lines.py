@@ -32,8 +32,8 @@ _LOG_FROM = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Line:
-    """One quantity over ε, as columns (ε, mean, standard error); drawn thicker, with a bold label, if ``strong``."""
+class Line:
+    """A quantity over another: columns (x, mean, standard error); drawn thicker, with a bold label, if ``strong``."""
 
     label: str
     colour: str
@@ -75,13 +75,13 @@ def gain_figure(rows: Sequence[Row], *, against: str) -> Figure:
     return figure
 
 
-def _gain_line(rows: Sequence[Row], kind: str, name: str, look: str) -> _Line:
+def _gain_line(rows: Sequence[Row], kind: str, name: str, look: str) -> Line:
     colour, marker = _GAIN_LOOKS[look]
     values = _values(rows, kind, name)
-    return _Line(label={**GAPS, **UTILITIES}[look], colour=colour, marker=marker, values=values)
+    return Line(label={**GAPS, **UTILITIES}[look], colour=colour, marker=marker, values=values)
 
 
-def _draw_gains(axes: Axes, lines: Sequence[_Line]) -> None:
+def _draw_gains(axes: Axes, lines: Sequence[Line]) -> None:
     lines = [line for line in lines if line.values.size]
     # With zero and a little room; each data set its own, or one with hardly any gap would press the others flat.
     low = min([0.0, *(float((mean - error).min()) for _, mean, error in (line.values for line in lines))])
@@ -130,13 +130,13 @@ def shift_figure(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _shift_lines(rows: Sequence[Row]) -> list[_Line]:
+def _shift_lines(rows: Sequence[Row]) -> list[Line]:
     """What was measured, then what is claimed; the darker, the larger the shift."""
 
-    def by_size(key: str, words: str, colours: tuple[str, str], *, dashes: str, marker: str) -> list[_Line]:
+    def by_size(key: str, words: str, colours: tuple[str, str], *, dashes: str, marker: str) -> list[Line]:
         sizes = sorted({size for row in rows for size in row.get(key) or {}}, key=float)
         return [
-            _Line(
+            Line(
                 label=f"{words}, γ = {float(size):g}",
                 colour=mixed(*colours, float(shade)),
                 values=_values(rows, key, size),
@@ -149,15 +149,15 @@ def _shift_lines(rows: Sequence[Row]) -> list[_Line]:
     dark, darkest = (mixed(_CERTIFIED, "black", share) for share in (0.25, 0.65))
     lines = [
         *by_size("observed", "observed", (_LIGHT, _DARK), dashes="-", marker="o"),
-        _Line(label="clean", colour=_CLEAN, values=_values(rows, "clean"), dashes="--", marker="d"),
-        _Line(label="paper's τ", colour=_PAPER, values=_values(rows, "paper_tau"), dashes="-.", marker="^"),
-        _Line(label="certified τ", colour=_CERTIFIED, values=_values(rows, "certified_tau"), marker="s", strong=True),
+        Line(label="clean", colour=_CLEAN, values=_values(rows, "clean"), dashes="--", marker="d"),
+        Line(label="paper's τ", colour=_PAPER, values=_values(rows, "paper_tau"), dashes="-.", marker="^"),
+        Line(label="certified τ", colour=_CERTIFIED, values=_values(rows, "certified_tau"), marker="s", strong=True),
         *by_size("certified_tau_shifted", "certified", (dark, darkest), dashes="--", marker="s"),
     ]
     return [line for line in lines if line.values.size]
 
 
-def _draw_shifts(axes: Axes, lines: Sequence[_Line], *, log: bool) -> None:
+def _draw_shifts(axes: Axes, lines: Sequence[Line], *, log: bool) -> None:
     means = np.concatenate([line.values[1] for line in lines])
     top = max(float((line.values[1] + line.values[2]).max()) for line in lines)
     in_percent(axes.yaxis)
@@ -199,7 +199,7 @@ def _measured(pair: Pair) -> tuple[float, float] | None:
     return (mean, float(np.nan_to_num(error))) if np.isfinite(mean) else None
 
 
-def _draw_lines(axes: Axes, lines: Sequence[_Line], *, bands: bool) -> None:
+def _draw_lines(axes: Axes, lines: Sequence[Line], *, bands: bool) -> None:
     """Lines with bands or bars of one standard error, their names, and ticks at the budgets that were used."""
     for number, line in enumerate(lines):
         epsilons, means, errors = line.values
@@ -219,10 +219,10 @@ def _draw_lines(axes: Axes, lines: Sequence[_Line], *, bands: bool) -> None:
     axes.set_xlim(used[0] - room, used[-1] + room)
     axes.xaxis.set_major_locator(FixedLocator(used.tolist()))
     axes.xaxis.set_major_formatter("{x:g}")
-    _name_lines(axes, lines)
+    name_lines(axes, lines)
 
 
-def _name_lines(axes: Axes, lines: Sequence[_Line]) -> None:
+def name_lines(axes: Axes, lines: Sequence[Line]) -> None:
     """Write each label right of the panel, at the height of its line's end or as near as the others allow."""
     unit = axes.figure.dpi / 72
     ends = np.array([axes.transData.transform(line.values[:2, -1]) for line in lines])

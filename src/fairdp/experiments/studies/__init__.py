@@ -100,7 +100,12 @@ _ALL = (
     Study(
         "schedule",
         "paper_tables.schedule_study",
-        "FairDP with the step sizes of Theorem 4, a constant one, and the paper's Adam.",
+        "FairDP with the step sizes of Theorem 4, a constant one, and the paper's Adam with its hand-over to SGD.",
+    ),
+    Study(
+        "convergence",
+        "convergence.convergence_study",
+        "Excess risk of the last iterate against the number of steps, at fixed noise and at fixed ε: Theorem 4's rate.",
     ),
     Study(
         "certificate-slack",
