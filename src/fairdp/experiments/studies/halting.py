@@ -117,8 +117,9 @@ def _looks(task: _Task, rng: np.random.Generator) -> list[Seen]:
 
 def _tau_emp(prepared: PreparedRun) -> float:
     """The paper's τ_emp of the heads that are looked at, with the noise of one of them, on their training records."""
-    deviation = LastStep.planned(prepared.plan, prepared.config).deviations["one_head"]
-    return tau_emp(prepared.model, prepared.parts.train, deviation=deviation)[METRIC]
+    last = LastStep.planned(prepared.plan, prepared.config)
+    assert last is not None
+    return tau_emp(prepared.model, prepared.parts.train, deviation=last.deviations["one_head"])[METRIC]
 
 
 def _lines(runs: Sequence[list[Seen]], target: float) -> list[dict[str, object]]:
