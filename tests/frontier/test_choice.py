@@ -7,6 +7,7 @@ import pytest
 
 from fairdp.frontier.choice import Choice, Target, choose
 from fairdp.frontier.curve import Frontier
+from fairdp.frontier.points import cost_of_rest
 from fairdp.frontier.sketch import prefix_root
 
 N = 1e6  # Records of each cell: their noise is next to none.
@@ -120,18 +121,17 @@ def test_a_collapse_at_once_leaves_the_rule_without_a_target():
 
 
 def test_a_ratio_is_met_as_well():
-    """.3 over a rate that falls by .1 for .1: at .04 it is .3 / .36."""
+    """.3 over a rate that falls from .4 by .1 for .1: at .025 it is .3 / .375."""
     chosen = choose(FALLING, target(min_ratio=0.8))
     assert choose(FALLING, target(min_ratio=0.7)).position == 0.0
-    # Interpolated between ratios of .75 and 1.
-    assert chosen.position == pytest.approx(0.02, abs=2e-3)
+    assert chosen.position == pytest.approx(0.025, abs=2e-4)
     assert FALLING.at(FALLING.ratios[0], chosen.position) >= 0.8 - 1e-3
 
 
 def test_of_a_gap_and_a_ratio_the_further_one_counts():
     assert choose(FALLING, target(0.02, min_ratio=0.7)).position == pytest.approx(0.08, abs=2e-3)
-    # Beyond the targets by .15 at first, and by −.09 at the next position: zero at .15 / .24 of the way.
-    assert choose(FALLING, target(0.09, min_ratio=0.9)).position == pytest.approx(0.0625, abs=2e-4)
+    # A ratio of .9 is reached at .3 / .3333, the gap long before.
+    assert choose(FALLING, target(0.09, min_ratio=0.9)).position == pytest.approx(0.0667, abs=2e-4)
 
 
 @pytest.mark.parametrize(("std", "sizes"), [(0.0, N), (400.0, 1000.0)])
@@ -162,6 +162,30 @@ def test_what_noise_may_have_spread_is_not_chased():
     assert seems < 0.08 < gap
     assert choose(blurred, target(seems + 0.001)).position == 0.0
     assert choose(blurred, target(seems - 0.001)).position > 0.0
+
+
+def test_noise_on_a_ratio_is_judged_on_the_scale_of_rates():
+    """An error of .01 on rates of .05 is .2 on their ratio: little enough to be believed all the same."""
+    rates = np.array([[0.04] * 7, np.linspace(0.08, 0.02, 7)])
+    small = frontier(rates, POSITIONS, std=20.0, sizes=3000.0)
+    assert small.ratios[1][small.origin] > 0.1
+    assert small.gaps[1][small.origin] < 0.03
+    chosen = choose(small, target(min_ratio=0.85)).position
+    assert small.at(small.ratios[0], chosen) > 0.85
+
+
+def test_what_the_rest_would_cost():
+    """The gap falls by one for a price of one, from .1 on: ∫ λ dλ up to .1 is .005; the same on the other side."""
+    mirrored = frontier([np.linspace(0.1, 0.7, 7), [0.3] * 7], POSITIONS)
+    for some in (FALLING, mirrored):
+        assert cost_of_rest(some, target(0.0, price=0.0)) == pytest.approx((0.1, 0.005), abs=1e-4)
+        assert cost_of_rest(some, target(0.05, price=0.0)) == pytest.approx((0.05, 0.00125), abs=1e-4)
+        # What is met already costs nothing more.
+        assert cost_of_rest(some, target(0.05)) == pytest.approx((0.05, 0.0), abs=1e-4)
+    raised = frontier([[0.3] * 7, np.linspace(0.7, 0.1, 7)], POSITIONS, prices=(-1.25, 1.0))
+    assert cost_of_rest(raised, target(min_ratio=0.8, price=0.0)) == pytest.approx((0.025, 0.0003125), abs=1e-5)
+    apart = frontier([[0.3] * 7, np.linspace(0.9, 0.6, 7)], POSITIONS)
+    assert cost_of_rest(apart, target(0.05, price=0.0)) is None
 
 
 def test_kinds_and_values_of_targets():

@@ -78,6 +78,8 @@ CASES = {
     "opportunity": Case(parity="equal_opportunity"),
     "three groups": Case(3),
     "odds": Case(2, "equalized_odds"),
+    "a ratio": Case(2, more={"max_gap": 1.0, "min_ratio": 0.9}),
+    "a ratio of three groups": Case(3, more={"max_gap": 1.0, "min_ratio": 0.9}),
     "a rate of everybody": Case(2, more={"positive_rate": 0.4}),
     "images": Case(2, images=True),
     "one group": Case(1),
