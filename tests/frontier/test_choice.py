@@ -1,6 +1,7 @@
 """Which rule is deployed: by hand on small frontiers of known rates."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -172,6 +173,25 @@ def test_noise_on_a_ratio_is_judged_on_the_scale_of_rates():
     assert small.gaps[1][small.origin] < 0.03
     chosen = choose(small, target(min_ratio=0.85)).position
     assert small.at(small.ratios[0], chosen) > 0.85
+
+
+def test_a_rule_that_noise_brings_near_is_not_taken_before_the_lowest_one():
+    """Gaps of .2, .04, .12, .06, .02: only the last two are within .07 to stay, and between them and .12 it is met."""
+    dipping = frontier([[0.3] * 5, [0.5, 0.34, 0.42, 0.36, 0.32]], np.linspace(0, 1, 5), prices=(-0.2, 0.2))
+    assert dipping.gaps[0] == pytest.approx([0.2, 0.04, 0.12, 0.06, 0.02], abs=1e-3)
+    assert choose(dipping, target(0.07)).position == pytest.approx(0.5 + 0.25 * 0.05 / 0.06, abs=0.01)
+    assert choose(dipping, target(0.25)).position == 0.0
+    assert choose(dipping, target(0.01)).position == 1.0
+
+
+def test_prices_that_were_found_are_left_only_where_the_sketch_is_surer():
+    """Three groups: two standard errors inside the target, where those of a line, and of both labels, need half of one."""
+    rates = np.array([[0.3] * 9, [0.32] * 9, np.linspace(0.5, 0.34, 9)])
+    found = frontier(rates, np.linspace(0, 1, 9), std=4.0, sizes=3000.0)
+    looked = replace(found, looked=tuple((float(rate), 1e-4) for rate in rates[:, -1]))
+    near, far = choose(looked, target(0.1)).position, choose(found, target(0.1)).position
+    assert near > far + 0.02
+    assert looked.at(looked.gaps[0] + 2 * looked.gaps[1], near) == pytest.approx(0.1, abs=1e-3)
 
 
 def test_what_the_rest_would_cost():

@@ -263,7 +263,7 @@ def test_targets_are_those_of_the_configuration():
 def test_prices_are_on_both_sides_of_none_or_along_what_was_found():
     for name, first, last, n_points in [
         ("two groups", -0.6, 0.6, 65),
-        ("three groups", 0.0, 1.3, 33),
+        ("three groups", 0.0, 1.0, 33),
         ("odds", 0.0, 1.0, 33),
         ("one group", 0.0, 0.0, 1),
     ]:

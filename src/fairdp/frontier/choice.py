@@ -13,8 +13,9 @@ _KEPT = 2 / 3
 _BLIND_GAP, _BLIND_RATIO = 0.10, 0.5
 # Evidence within noise that is larger than this is none.
 _BELIEVED = 0.03
-# How many standard errors inside the target a rule is chosen.
-_MARGIN = 0.5
+# How many standard errors inside the target a rule is chosen: more of them before prices that were found for it are
+# left. Those for equalized odds were found for half the gap.
+_MARGIN, _SURER = 0.5, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,8 @@ def choose(frontier: Frontier, target: Target) -> Choice:
     order = _affordable(frontier, target)
     beyond, doubt = _beyond(frontier, target)
     # A little inside the target, so that it holds for most; but what noise alone may have spread is not chased.
-    aim = _MARGIN * np.minimum(doubt[order], _BELIEVED)
+    margin = _SURER if frontier.looked and frontier.parity != "equalized_odds" else _MARGIN
+    aim = np.minimum(margin * doubt[order], _MARGIN * _BELIEVED)
     path = beyond[order] + aim - 2 * np.maximum(doubt[order] - _BELIEVED, 0.0)
     unseen = frontier.gaps[1] > _BLIND_GAP if target.kind == "max_gap" else frontier.ratios[1] > _BLIND_RATIO
     is_blind = bool(unseen[frontier.origin])
@@ -83,13 +85,14 @@ def _affordable(frontier: Frontier, target: Target) -> np.ndarray:
 
 
 def _first_within(path: Floats, positions: Floats) -> float:
-    """Where the path first falls to zero, between two points; or its lowest point."""
-    good = np.flatnonzero(path <= 0)
-    if not len(good):
-        return float(positions[np.argmin(path)])
-    first = int(good[0])
-    if first == 0:
-        return float(positions[0])
+    """Where the path falls to zero, between two points, and stays there up to its lowest point; or that point.
+
+    Noise may bring it to zero before: of prices that were found, the last ones are the best known.
+    """
+    lowest = int(np.argmin(path))
+    if path[0] <= 0 or path[lowest] > 0:
+        return float(positions[0 if path[0] <= 0 else lowest])
+    first = 1 + int(np.flatnonzero(path[:lowest] > 0)[-1])
     above, below = path[first - 1], path[first]
     share = above / max(above - below, 1e-12)
     return float(positions[first - 1] + share * (positions[first] - positions[first - 1]))

@@ -14,9 +14,9 @@ from fairdp.frontier.sketch import counts_of, covariance_of
 _HEIGHT, _LENGTH = 0.2, 0.05
 # Looks at the end of the direction were taken around its last point, not at it.
 _AROUND = 1.5
-# Prices on both sides of none, closer together near it; or along a direction that was found.
+# Prices on both sides of none, closer together near it; or up to those that were found: beyond them, they are wrong.
 LINE = tuple(0.6 * np.sign(u) * abs(u) ** 1.7 for u in np.linspace(-1, 1, 65))
-RAY, SHORT_RAY = tuple(np.linspace(0, 1.3, 33)), tuple(np.linspace(0, 1.0, 33))
+RAY = tuple(np.linspace(0, 1, 33))
 # A rate that is less certain than this is not compared with others.
 MEASURABLE = 0.03
 # Unless it is so many errors beyond those of all others.

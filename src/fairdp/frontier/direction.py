@@ -14,8 +14,8 @@ _PARTS, _GAINS, _GAINS_OF_BOTH = (0.25, 0.25, 0.5), (12.0, 3.0, 0.5), (1.0, 0.3,
 _SETTLING = 1 / 3
 # How many deviations of its noise a rate must differ by before it is pulled, and when it is too noisy to be pulled.
 _DEAD_BAND, _BLIND = 0.5, 0.05
-# Part of the gap that is aimed at where rates of both labels should agree: one more of them is the worst by chance.
-_INSIDE = 0.5
+# Part of the gap that is aimed at: the worst of many rates is the worst by chance as well, more so of both labels.
+_INSIDE, _INSIDE_OF_BOTH = 0.9, 0.5
 # Where a group has two prices, they answer to this much beyond what they share, and so many rounds balance them.
 _APART, _ROUNDS = 0.1, 30
 
@@ -120,7 +120,7 @@ class _Ascent:
         self.errors = std / np.sqrt(last_looks(n_looks)) / self.sizes
         both = len(np.unique(self.bands)) > 1
         self.gains = _GAINS_OF_BOTH if both else _GAINS
-        self.inside, self.gap, self.min_ratio = _INSIDE if both else 1.0, gap, min_ratio
+        self.inside, self.gap, self.min_ratio = _INSIDE_OF_BOTH if both else _INSIDE, gap, min_ratio
         belief = np.minimum(1.0, self.sizes / max(3 * std, 1e-12))
         self.response = response(events, cell_sizes) / np.sqrt(np.outer(belief, belief))
         self.pulled = pulled(self.errors, self.bands)

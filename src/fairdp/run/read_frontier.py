@@ -12,7 +12,7 @@ from fairdp.accounting.words import CELLS, DIRECTION, FRONTIER, RANKING
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.choice import Target, choose
-from fairdp.frontier.curve import LINE, RAY, SHORT_RAY, Frontier
+from fairdp.frontier.curve import LINE, RAY, Frontier
 from fairdp.frontier.direction import Direction, find_direction
 from fairdp.frontier.events import Events, Floats, line_prices, plain_values, summed
 from fairdp.frontier.ranking import exact_ranking
@@ -103,7 +103,7 @@ class _Reader:
             return np.zeros(len(events.members)), (0.0,)
         if looked is None:
             return line_prices(sizes, self.config.min_ratio), LINE
-        return looked.prices, SHORT_RAY if events.parity == "equalized_odds" else RAY
+        return looked.prices, RAY
 
     def _release(self, exact: NDArray[Any], what: str) -> Floats:
         flat = torch.from_numpy(np.ascontiguousarray(exact, dtype=np.float64).ravel())

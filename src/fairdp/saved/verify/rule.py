@@ -9,7 +9,7 @@ from fairdp.accounting.words import CELLS, DIRECTION, FRONTIER, RANKING
 from fairdp.certify.origin import HeldOutRecords
 from fairdp.certify.record import CertificateRecord
 from fairdp.frontier.choice import Target, choose
-from fairdp.frontier.curve import LINE, RAY, SHORT_RAY, Frontier
+from fairdp.frontier.curve import LINE, RAY, Frontier
 from fairdp.frontier.events import line_prices
 from fairdp.frontier.ranking import N_BINS
 from fairdp.networks.models import CELL_VALUES
@@ -78,7 +78,7 @@ def _ill_formed(recorded: Recorded, frontier: Frontier) -> Iterator[str]:
         yield "shift"
     if frontier.looked and len(frontier.looked) != n_events:
         yield "looked"
-    if frontier.positions not in ((0.0,), LINE, RAY, SHORT_RAY):
+    if frontier.positions not in ((0.0,), LINE, RAY):
         yield "positions"
     # A ratio raises low rates more than it lowers high ones.
     weights = [price * min_ratio if price < 0 and min_ratio else price for price in frontier.prices]
