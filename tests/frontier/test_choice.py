@@ -185,7 +185,7 @@ def test_a_rule_that_noise_brings_near_is_not_taken_before_the_lowest_one():
 
 
 def test_prices_that_were_found_are_left_only_where_the_sketch_is_surer():
-    """Three groups: two standard errors inside the target, where those of a line, and of both labels, need half of one."""
+    """Three groups: two standard errors inside the target; without looks, as on a line, half of one."""
     rates = np.array([[0.3] * 9, [0.32] * 9, np.linspace(0.5, 0.34, 9)])
     found = frontier(rates, np.linspace(0, 1, 9), std=4.0, sizes=3000.0)
     looked = replace(found, looked=tuple((float(rate), 1e-4) for rate in rates[:, -1]))

@@ -146,7 +146,7 @@ def test_without_noise_a_ratio_is_reached_and_the_rate_is_kept(parity, n_groups)
 
 
 def test_how_far_rates_may_be_apart_by_hand():
-    """Of 100 people in each group, 20 and 40 are accepted, so .3 of all: a ratio of .8 allows a gap of .06; nine tenths are aimed at."""
+    """Of 100 in each group 20 and 40 are accepted, .3 of all: a ratio of .8 allows .06, of which .9 are aimed at."""
     events, sizes = Events("demographic_parity", 2), np.full(4, 50.0)
     bounds = {"most": np.inf, "std": 0.0, "n_looks": N_LOOKS}
     rates = np.array([0.2, 0.4])
