@@ -15,10 +15,7 @@ endif
 .PHONY: demo docs mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
-	@mkdir -p demo
-	@$(BIN)/fairdp data get adult >/dev/null && data=adult || data=synthetic; \
-	 test $$data = adult || echo "The Adult data could not be had; using the built-in synthetic population."; \
-	 $(BIN)/fairdp fit --dataset $$data --epsilon 1 --seed 0 --out demo/model
+	@$(BIN)/fairdp demo --seed 0 --out demo
 	@$(BIN)/fairdp report demo/model --out demo/report.html
 
 setup: $(VENV)/.dev
@@ -68,7 +65,7 @@ docs: setup
 
 # The pages and pictures of docs/ that are made from the source.
 pages: setup
-	for page in cli_reference parameter_reference error_messages architecture tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
+	for page in cli_reference parameter_reference error_messages architecture paper_figures tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
 
 # Every table and figure under results/ that repeats the paper. Trainings are kept in results/runs: an interrupted run
 # continues. Tables take about half an hour on two cores, faces about two hours.

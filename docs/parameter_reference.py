@@ -44,7 +44,7 @@ def page() -> str:
 def _rows(group: str) -> Iterator[str]:
     yield from ("| parameter | flag | default | meaning |", "|---|---|---|---|")
     for declared in of_group(group):
-        flag = f"`{declared.flag}`" if declared.flag else "–"
+        flag = f"`{declared.flags}`" if declared.flags else "–"
         yield f"| `{declared.name}` | {flag} | {_default(declared)} | {_meaning(declared)} |"
 
 

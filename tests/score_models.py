@@ -82,10 +82,10 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
 }
 
 
-def build(name: str) -> ScoreModel:
+def build(name: str, *, bias: bool = True) -> ScoreModel:
     extractor, shape, _ = MODELS[name]
     torch.manual_seed(1)
-    return ScoreModel(extractor(), shape)
+    return ScoreModel(extractor(), shape, bias=bias)
 
 
 def records(model: ScoreModel, n_records: int = 6) -> tuple[Tensor, Tensor]:
@@ -104,7 +104,9 @@ def naive_gradients(model: ScoreModel, X: Tensor, y: Tensor) -> Tensor:
         params = {name: p.detach().clone().requires_grad_() for name, p in model.extractor.named_parameters()}
         head = model.heads[0].clone().requires_grad_()
         embedding = torch.func.functional_call(model.extractor, params, (features[None],)).flatten()
-        loss = functional.binary_cross_entropy_with_logits(embedding @ head[:-1] + head[-1], label)
+        # Without a bias the head is as long as the embedding, and there is nothing to add.
+        score = embedding @ head[: len(embedding)] + head[len(embedding) :].sum()
+        loss = functional.binary_cross_entropy_with_logits(score, label)
         grads = torch.autograd.grad(loss, [*params.values(), head], allow_unused=True, materialize_grads=True)
         rows.append(torch.cat([grad.flatten() for grad in grads]))
     return torch.stack(rows)

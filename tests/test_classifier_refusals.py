@@ -10,6 +10,7 @@ from torch import nn
 
 from classifier_cases import CERTIFIED, SHORT, auc_of, fitted, people, private_dataset_auc
 from fairdp import FairDPClassifier, load_dataset
+from fairdp.saved.verify.folder import verify_folder
 
 PUBLIC = {"group_sizes": "public"}
 
@@ -60,6 +61,25 @@ class TestRefusals:
             ({"group_sizes": {"f": 1}, "groups": ("f", "m")}, r"^group_sizes must name the groups 'f', 'm', all of"),
             ({"groups": ("f", "f")}, r"^groups must be a tuple of different names .*, got \('f', 'f'\)\.$"),
             ({"groups": ("f", "x")}, r"^sensitive_features names the group 'm', but declared are 'f', 'x'\.$"),
+            (
+                {"group_optimizers": True, "noise_allocation": "average"},
+                r"^group_optimizers=True releases every group's sum, but noise_allocation='average' is for their ",
+            ),
+            (
+                {"group_optimizers": True, "method": "dpsgd"},
+                r"^group_optimizers=True is for method='fairdp', whose steps average over the groups, and not for 'dp",
+            ),
+            ({"group_weights": {"f": 1, "m": 1}, "method": "dp_is_sgd"}, r"^group_weights=.* is for method='fairdp', "),
+            ({"group_weights": {"f": 0, "m": 1}}, r"^group_weights must give every group a positive weight, got \{'f'"),
+            ({"group_weights": "f=1"}, r"^group_weights must be a weight for each group, such as .*, got 'f=1'\. "),
+            ({"group_weights": {"f": 1}}, r"^group_weights must name the groups 'f', 'm', all of them and no other"),
+            ({"group_optimizers": 1}, r"^group_optimizers must be True or False, got 1\.$"),
+            (
+                {"bias": False, "method": "fairdp_frontier"},
+                r"^bias=False is not for method='fairdp_frontier'; leave it",
+            ),
+            ({"bias": False, "method": "fairfm"}, r"^bias=False is not for method='fairfm'; leave it out\.$"),
+            ({"bias": None}, r"^bias must be True or False, got None\.$"),
             (
                 {"max_physical_batch_size": 0},
                 r"^max_physical_batch_size must be a whole number of at least 1, got 0\.$",
@@ -149,6 +169,7 @@ class TestSaving:
             {"certify_metrics": ("demographic_parity",), "require_tau": 0.3, "n_looks": 2},
             {"predictor": "gibbs"},
             {"predictor": "smoothed", "target_tau": 0.1},
+            {"predictor": "smoothed", "bias": False, "group_weights": {"m": 2, "f": 1}, "group_optimizers": True},
         ],
         ids=str,
     )
@@ -166,6 +187,7 @@ class TestSaving:
         assert loaded.group_names_ == model.group_names_
         expected = {**model.get_params(), "random_state": None}
         assert loaded.get_params() == expected
+        assert all(check.passed for check in verify_folder(tmp_path / "model"))
 
     def test_text_labels_survive(self, tmp_path):
         X, y, a = people()

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -129,6 +130,23 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
 def test_generated_page_is_current(script: str, target: str) -> None:
     made = runpy.run_path(str(DOCS / f"{script}.py"))["page"]()
     assert (DOCS / target).read_text() == made, "run: make pages"
+
+
+def test_figures_of_the_paper_are_current_and_well_formed() -> None:
+    for name, draw in runpy.run_path(str(DOCS / "paper_figures.py"))["FIGURES"].items():
+        drawn = draw()
+        assert (DOCS / name).read_text(encoding="utf-8") == drawn, "run: make pages"
+        picture = ElementTree.fromstring(drawn)
+        width, height = map(float, picture.attrib["viewBox"].split()[2:])
+        words = list(picture.iter("{http://www.w3.org/2000/svg}text"))
+        assert len(words) > 10
+        # Half an em for each letter is more than sans-serif takes on average: nothing may run out of the picture.
+        for text in words:
+            size, x = float(text.get("font-size", "13")), float(text.attrib["x"])
+            length = 0.5 * size * len(text.text or "")
+            left = x - length / 2 if text.get("text-anchor") == "middle" else x
+            assert 0 <= left <= left + length <= width, text.text
+            assert 0 < float(text.attrib["y"]) < height
 
 
 def _row(method: str, target: str, accuracy: float, gap: float) -> dict[str, object]:

@@ -40,6 +40,13 @@ def trained(n_steps: int | None = None, **changes):
     return private
 
 
+def test_a_head_without_bias_is_one_weight_for_each_embedded_number():
+    *_, head = make_private_fair(network(), people(), **SETTINGS, bias=False).parameters()
+    assert head.shape == (6,)
+    model = trained(bias=False).finish()
+    assert model.score_model_.heads.shape == (1, 6)
+
+
 @pytest.mark.parametrize("method", ["dpsgd", "dpsgd_f", "fairdp", "fairdp_parity", "raco_dp", "dp_postprocess"])
 def test_an_own_loop_of_the_same_steps_is_the_estimators_training(method):
     X, y, sex = people()
@@ -146,6 +153,7 @@ def test_grouped_data_will_do():
         ({"method": "fairfm"}, "fairfm"),
         ({"n_members": 5}, "n_members must be 1 in your own loop, got 5"),
         ({"n_looks": 3, "require_tau": 0.1}, "n_looks is above 1"),
+        ({"method": "fairdp", "group_optimizers": True}, "group_optimizers=True is not for your own loop, whose optim"),
     ],
 )
 def test_what_has_no_single_steps_is_refused(changes, message):

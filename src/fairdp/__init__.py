@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from fairdp.accounting.mechanisms import PrivacyBudget
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.classifier import FairDPClassifier
+    from fairdp.config.paper import paper_settings
     from fairdp.data.catalog import load_dataset
     from fairdp.data.grouped import GroupedData
     from fairdp.data.synthetic import synthetic_population
@@ -34,6 +35,7 @@ __all__ = [
     "gap_scorer",
     "load_dataset",
     "make_private_fair",
+    "paper_settings",
     "synthetic_population",
     "tune",
     "write_onnx",
@@ -55,6 +57,7 @@ _HOMES = {
     "gap_scorer": "fairdp.metrics.scoring",
     "load_dataset": "fairdp.data.catalog",
     "make_private_fair": "fairdp.own_loop",
+    "paper_settings": "fairdp.config.paper",
     "synthetic_population": "fairdp.data.synthetic",
     "tune": "fairdp.tuning",
     "write_onnx": "fairdp.saved.onnx",

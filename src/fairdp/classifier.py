@@ -11,25 +11,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp._checks import ParameterError
-from fairdp._format import html_table
 from fairdp.accounting.words import NAMES_READ, READ_FROM_TABLE
-from fairdp.certify.certificate import Certificate
-from fairdp.certify.estimates import estimated_metrics
+from fairdp.certify.estimates import html_of_fit
 from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
-from fairdp.data.arrays import declared_groups, grouped_arrays, records_of
+from fairdp.data.arrays import declared_groups, grouped_arrays, labelled_arrays, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.sensitive import codes_of
 from fairdp.frontier.verdict import Fit, Verdict, judged
 from fairdp.methods import METHODS
-from fairdp.metrics.rates import collapse_warning
 from fairdp.networks.models import ExtractorBuilder
 from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import FittedRun, fit_run
+from fairdp.run.paper_bounds import PaperBounds
 from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.settings import RunSettings
+from fairdp.saved.diagnostics import paper_bounds_of
 from fairdp.saved.fitted import loaded_form, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.retarget import retargeted
@@ -252,6 +251,14 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
             self, X, y, sensitive_features=sensitive_features, confidence=confidence, random_state=random_state
         )
 
+    def paper_bounds(self, X: Any, y: Any, *, sensitive_features: Any = None, **options: Any) -> PaperBounds:
+        """The paper's own certificates of this model, as diagnostics: none of them is certified.
+
+        Theorem 2, and Proposition 3 (τ_emp) on these records, in the paper the training records: exact figures, for the
+        data holder's eyes only. ``options``: ``confidence``, ``release_epsilon`` (ε' of Remark 2), ``random_state``.
+        """
+        return paper_bounds_of(self, labelled_arrays(self, X, y, sensitive_features), **options)
+
     def retarget(
         self, *, max_gap: float | None = None, min_ratio: float | None = None, price: float | None = None
     ) -> Self:
@@ -279,14 +286,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         if not hasattr(self, "privacy_"):
             unfitted: Any = super()
             return unfitted._repr_html_()
-        rows, note = [("method", self.method)], ""
-        if isinstance(self.certificate_, Certificate):
-            # A gap means nothing without the rate of positive decisions beside it.
-            rate = estimated_metrics(self.certificate_)["positive_rate"]
-            rows.append(("estimated positive rate", f"{rate:.4f}"))
-            note = collapse_warning(rate) or ""
-        named = html_table("Fitted FairDPClassifier", rows, note)
-        return named + self.privacy_._repr_html_() + self.certificate_._repr_html_()
+        return html_of_fit(self.method, self.privacy_, self.certificate_)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """What notebooks ask for first; scikit-learn's version would show only parameters."""

@@ -195,6 +195,10 @@ def _check(settings: RunSettings) -> None:
             "is not trained by single steps, or `n_looks` is above 1",
             "use `method`='dpsgd', 'fairdp' or 'fairdp_frontier' with `n_looks`=1",
         )
+    if settings.training["group_optimizers"]:
+        raise ParameterError(
+            "group_optimizers", True, "is not for your own loop, whose optimiser takes one gradient", "leave it out"
+        )
     if settings.training["n_members"] != 1:
         n_members = settings.training["n_members"]
         raise ParameterError(

@@ -10,6 +10,7 @@ from fairdp.certify.paper import (
     monte_carlo_error_printed,
     proposition_3,
     remark_2_release,
+    remark_2_scale_printed,
     theorem_2_corrected,
     theorem_2_printed,
 )
@@ -64,13 +65,17 @@ def test_a_training_set_learnt_by_heart_is_certified_and_unfair():
 
 def test_the_printed_release_hides_the_rates_altogether():
     """20,000 draws: Laplace of scale 10 by its absolute values, which are exponential; false-alarm rate 1e-6."""
-    released = np.array(remark_2_release([0.3] * 20_000, epsilon=0.1, rng=np.random.default_rng(0)))
+    released = np.array(
+        remark_2_release(
+            [0.3] * 20_000, scales=[remark_2_scale_printed(epsilon=0.1)] * 20_000, rng=np.random.default_rng(0)
+        )
+    )
     assert_plausible(stats.kstest(abs(released - 0.3), "expon", args=(0, 10)).pvalue, "scale 10")
     # By hand: beyond the unit interval unless |X| < about a half, a chance of 5 %.
     assert np.mean((released < 0) | (released > 1)) > 0.9
 
 
 def test_that_check_notices_a_scale_that_is_a_tenth_off():
-    released = np.array(remark_2_release([0.3] * 20_000, epsilon=0.1 * 1.1, rng=np.random.default_rng(0)))
+    released = np.array(remark_2_release([0.3] * 20_000, scales=[10 / 1.1] * 20_000, rng=np.random.default_rng(0)))
     with pytest.raises(AssertionError):
         assert_plausible(stats.kstest(abs(released - 0.3), "expon", args=(0, 10)).pvalue, "scale 10")

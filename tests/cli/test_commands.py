@@ -83,10 +83,12 @@ def test_every_command_has_help_with_an_example_and_json(run, path):
 def test_only_commands_that_draw_have_a_seed():
     seeded = [path for path in COMMANDS if any("--seed" in option.opts for option in found(path).params)]
     assert {" ".join(path) for path in seeded} == {
+        "demo",
         "fit",
         "tune",
         "certify",
         "evaluate",
+        "paper-bounds",
         "audit",
         "compare",
         "reproduce",
@@ -275,6 +277,21 @@ def test_adult_by_name(answer, tmp_path):
     assert (report["n_train"] + report["n_certify"], report["n_test"]) == (32_561, 16_281)
     measured = answer("evaluate", tmp_path / "model", "--dataset", "adult")
     assert measured["metrics"] == report["metrics"]
+
+
+@pytest.mark.needs_data("adult")
+def test_intersections_of_a_named_data_set_from_training_to_a_measurement(run, answer, tmp_path):
+    asked = ("--dataset", "adult", "--sensitive", "sex,race", "--method", "dpsgd", "--n-steps", 3, "--seed", 0)
+    report = answer("fit", *asked, "--out", tmp_path / "model")
+    groups = report["metrics"]["positive_rate_by_group"]
+    assert len(groups) == 10
+    assert "Female & Asian-Pac-Islander" in groups
+    # The saved model knows which columns made its groups; with another data set's it has nothing in common.
+    measured = answer("evaluate", tmp_path / "model", "--dataset", "adult", "--seed", 0)
+    assert measured["metrics"]["positive_rate_by_group"] == groups
+    refused = run("evaluate", tmp_path / "model", "--dataset", "synthetic")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "not trained on data like synthetic" in refused.err
 
 
 def test_a_model_may_go_to_a_folder_that_is_still_to_be_made(answer, tmp_path):

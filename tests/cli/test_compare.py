@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairdp.cli.compare import _populations
 from fairdp.experiments.sweeps import training
 from fairdp.experiments.sweeps.comparison import PrivacyCost, control_rows
 from fairdp.experiments.sweeps.fits import Fit, Trained
@@ -154,6 +155,14 @@ def test_a_parameter_of_another_method_is_not_trained_twice(compare):
 
 
 @pytest.mark.more
+def test_other_groups_of_a_data_set_are_told_apart_by_name():
+    of_table = {"label": None, "positive": None, "sensitive": ("sex", "race"), "schema": None, "test_fraction": 0.2}
+    (crossed,) = _populations(("adult",), None, dict(of_table), None)
+    (plain,) = _populations(("adult",), None, of_table | {"sensitive": None}, None)
+    assert (crossed.dataset, plain.dataset) == ("adult by sex and race", "adult")
+    assert crossed.source.sensitive == ("sex", "race")
+
+
 def test_a_collapsed_model_carries_a_warning(compare):
     report = compare("--methods", "fairdp", "--grid", "weight_bound=.01")
     assert any("fairdp at ε = 1" in text for text in report["warnings"])

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cli_cases import SCHEMA, people
-from fairdp.cli.options import GroupSizes
+from fairdp.cli.options import SIZES, ByGroup
 from fairdp.data.schema import TableSchema
 
 ONE = ("--certify-metrics", "demographic_parity")
@@ -38,13 +38,13 @@ def schema_with(**more) -> None:
     ],
 )
 def test_names_keep_their_own_commas_and_signs(text, sizes):
-    assert GroupSizes(word="public").convert(text, None, None) == sizes
+    assert ByGroup(SIZES, word="public").convert(text, None, None) == sizes
 
 
 @pytest.mark.parametrize("text", ["900,1100", "women", "women=", "women=many", "f=1,f=2", "f=1,m", "private"])
 def test_what_is_no_list_of_sizes_is_refused(text):
     with pytest.raises(click.BadParameter, match="is not a list such as women=900,men=1100, with each group once"):
-        GroupSizes(word="public").convert(text, None, None)
+        ByGroup(SIZES, word="public").convert(text, None, None)
 
 
 def test_sizes_of_a_plan_need_no_names(answer):
@@ -54,6 +54,20 @@ def test_sizes_of_a_plan_need_no_names(answer):
     assert plain["privacy"]["group_sizes"] == "noisy"
     assert named["privacy"]["group_sizes"] == "declared"
     assert list(named["privacy"]["planned_sizes"]) == ["women", "men"]
+
+
+def test_weights_and_optimizers_of_groups_are_options_of_a_fit_and_of_a_plan(answer, run):
+    given = ("--method", "fairdp", "--group-weights", "m=1,f=2.5", "--group-optimizers")
+    report = answer(*FIT, *given, "--no-bias", "--group-sizes", "f=1000,m=2000", "--out", "model")
+    assert report["privacy"]["group_optimizers"] is True
+    assert run("verify", "model").code == 0
+    saved = json.loads(Path("model/model.json").read_text())
+    assert (saved["parameters"]["bias"], saved["heads"][1]) == (False, 32)
+    planned = answer("plan", *given, "--group-sizes", "f=1000,m=2000", "--n-steps", 4)
+    assert planned["sensitivities"] == [1.0, 1.0]
+    wrong = run(*FIT, "--group-weights", "f=1,m=2", "--method", "dpsgd")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "--group-weights={'f': 1, 'm': 2} is for --method='fairdp'" in wrong.err
 
 
 def test_by_default_they_are_counted_with_noise_and_no_exact_count_is_written(answer, run):

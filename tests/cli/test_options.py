@@ -12,7 +12,7 @@ from fairdp.config.reference import default_text
 
 # Flags of the same name that mean something else.
 OTHERS = {("plan", "group_sizes"), ("plan", "positive_rate"), ("certify", "epsilon"), ("evaluate", "confidence")}
-OTHERS |= {("audit", "method"), ("audit", "epsilon")}
+OTHERS |= {("audit", "method"), ("audit", "epsilon"), ("paper-bounds", "confidence")}
 # A search states an epsilon, and takes no noise.
 OTHER_DEFAULTS = {("tune", "epsilon"): "1"}
 FLAGS = [

@@ -12,7 +12,7 @@ from fairdp.certify.certificate import NotCertified, certify
 from fairdp.certify.claims import CertifiedGap
 from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs, print_plan
 from fairdp.commands.fit_report import FitReport
-from fairdp.commands.plan import ExpectedWidths, PaperBounds, PlanReport, UtilityCeiling
+from fairdp.commands.plan import ExpectedWidths, PlannedPaperBounds, PlanReport, Theorem2, UtilityCeiling
 from fairdp.commands.saved_models import EvaluationReport
 from fairdp.config.certificate import NoCertificate
 from fairdp.frontier.verdict import Verdict
@@ -148,7 +148,7 @@ def plan_report(**changes):
         sensitivities=(0.1, 0.005),
         privacy=PRIVACY,
         certificate=None,
-        paper=PaperBounds(),
+        paper=None,
         utility_ceiling=UtilityCeiling(input_agnostic_tau=0.1, accuracy=0.775),
     )
     return replace(report, **changes)
@@ -176,14 +176,22 @@ def test_a_plan_as_text_says_what_the_certificate_would_be_worth(capsys, fractio
         target_width=0.03,
         fraction_for_target_width=fraction,
     )
-    paper = PaperBounds(theorem_2_printed=0.1234, theorem_2_corrected=1.0, monte_carlo_error=0.5)
+    paper = PlannedPaperBounds(
+        learning_rate=0.005,
+        optimizer="adam",
+        theorem_2=Theorem2(printed=0.1234, corrected=1.0, deployed=0.5),
+        theorem_2_at_zero=Theorem2(printed=0.1111, corrected=0.9, deployed=0.4),
+        monte_carlo_error=0.5,
+    )
     print_plan(plan_report(certificate=certificate, paper=paper), as_json=False)
     out = " ".join(capsys.readouterr().out.split())
     assert "0.2 of the records, confidence 0.95; 0.1 positive decisions, 0.25 positive labels" in out
     assert "expected slack, equal opportunity 0.0568 above the observed gap" in out
     assert "for a slack of 0.03" in out
     assert words in out
-    assert "0.1234 as printed, 1.0000 corrected; not for this model" in out
+    assert "0.1234 as printed, 1.0000 corrected, 0.5000 as deployed; a diagnostic, not for this model" in out
+    assert "as if Adam's last step were Gaussian" in out
+    assert "the same with M = 0 0.1111 as printed, 0.9000 corrected, 0.4000 as deployed; η and C cancel" in out
 
 
 def test_cards_and_pairs(capsys):

@@ -113,7 +113,7 @@ def test_no_certificate_is_planned_where_a_run_would_make_none(changes):
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_theorem_2_says_nothing_at_the_papers_settings(epsilon):
     paper = plan_of(epsilon=epsilon, n_steps=None)["paper"]
-    assert (paper["theorem_2_printed"], paper["theorem_2_corrected"]) == (1.0, 1.0)
+    assert paper["theorem_2"] == paper["theorem_2_at_zero"] == {"printed": 1.0, "corrected": 1.0, "deployed": 1.0}
     # One over twice the root of ten heads.
     assert paper["monte_carlo_error"] == pytest.approx(0.158114, abs=1e-6)
 
@@ -121,16 +121,40 @@ def test_theorem_2_says_nothing_at_the_papers_settings(epsilon):
 def test_theorem_2_would_say_something_only_with_a_head_that_is_next_to_nothing():
     """The twin: the bound is computed, and reaches less than one."""
     noisy = {"group_sizes": (50, 50), "epsilon": 0.01, "n_steps": 200, "sample_rate": 1.0}
-    paper = plan_of(CertificatePlan(fraction=0.0), weight_bound=1e-6, **noisy)["paper"]
-    # The mean of ten heads is the noisier one, so the corrected bound is the smaller one here.
-    assert 0 < paper["theorem_2_corrected"] < paper["theorem_2_printed"] < 1
+    theorem = plan_of(CertificatePlan(fraction=0.0), weight_bound=1e-6, **noisy)["paper"]["theorem_2"]
+    # The mean of ten heads is the noisier one, so that its bound is the smaller one here.
+    assert 0 < theorem["deployed"] < theorem["printed"] < theorem["corrected"] < 1
+
+
+def test_theorem_2_cannot_choose_anything():
+    """Adult's batches, 107.71 and 217.9, at σ = 100: s = 50 √(107.71⁻² + 217.9⁻²) = .51778, whatever η is.
+
+    With M = 0: erf(½/(s√2)) = .6657 as printed, erf(1/(s√2)) = .9465 corrected, and erf(1/(s√20)) = .4586 for the mean
+    of ten heads.
+    """
+    given = {"epsilon": None, "noise_multiplier": 100.0, "n_steps": 2000, "sample_rate": 0.01}
+    adult = {"group_sizes": {"f": 10771, "m": 21790}, "noise_allocation": "per_group", **given}
+    for rate, clip_norm in ((0.005, 1.0), (0.5, 1.0), (0.005, 3.0)):
+        paper = plan_of(CertificatePlan(fraction=0.0), sgd_learning_rate=rate, clip_norm=clip_norm, **adult)["paper"]
+        assert paper["learning_rate"] == rate
+        found = {"printed": 0.6657, "corrected": 0.9465, "deployed": 0.4586}
+        assert paper["theorem_2_at_zero"] == {name: pytest.approx(value, abs=1e-4) for name, value in found.items()}
+
+
+def test_theorem_2_without_a_bound_on_the_head_is_one():
+    paper = plan_of(method="dpsgd")["paper"]
+    assert paper["theorem_2"] == {"printed": 1.0, "corrected": 1.0, "deployed": 1.0}
+    # The step size is the schedule's last.
+    assert (paper["optimizer"], paper["learning_rate"]) == ("adam", 0.005)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"method": "dpsgd"}, {"epsilon": math.inf}], ids=["no bound on the head", "no noise"]
+    "changes",
+    [{"epsilon": math.inf}, {"method": "clean"}, {"method": "fairfm"}, {"method": "fairdp_frontier"}],
+    ids=["no noise", "not private", "no steps", "no linear score"],
 )
-def test_theorem_2_needs_a_bounded_head_and_noise(changes):
-    assert set(plan_of(**changes)["paper"].values()) == {None}
+def test_theorem_2_needs_a_linear_score_and_noise(changes):
+    assert plan_of(**changes)["paper"] is None
 
 
 @pytest.mark.parametrize(
@@ -159,7 +183,7 @@ def test_the_command_prints_widths_fraction_theorem_and_ceiling(run):
     assert "for a slack of 0.05" in result.out
     assert "expected slack, equal opportunity" in result.out
     assert "0.7750 under a bound of 0.1 for all inputs" in result.out
-    assert "1.0000 as printed, 1.0000 corrected; not for this model" in result.out
+    assert "1.0000 as printed, 1.0000 corrected, 1.0000 as deployed; a diagnostic, not for this model" in result.out
     report = json.loads(run(*PLAN, "--target-width", 0.05, "--json").out)["certificate"]
     assert f"{report['fraction_for_target_width']:g} of the records" in result.out
     assert all(f"{width:.4f} above the observed gap" in result.out for width in report["expected_widths"].values())

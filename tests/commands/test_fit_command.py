@@ -177,7 +177,7 @@ def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
 @pytest.mark.parametrize(
     ("dataset", "confidence", "message"),
     [
-        (None, 0.95, r"^give either TABLE or dataset to evaluate on\.$"),
+        (None, 0.95, r"^give either TABLE or dataset: the records to look at\.$"),
         ("synthetic", 95, r"^confidence must be in \(0, 1\), got 95\.$"),
         (
             "synthetic",

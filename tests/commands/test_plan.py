@@ -41,6 +41,33 @@ def test_the_plan_of_adult(fraction):
     assert privacy["noise_std"] == pytest.approx(expected)
 
 
+def test_group_optimizers_are_planned_at_sigma_for_every_groups_own_sum():
+    certificate = CertificatePlan(fraction=0.0)
+    shared, own = (plan_of(certificate=certificate, group_optimizers=own) for own in (False, True))
+    assert own["sensitivities"] == [1.0, 1.0]
+    assert own["privacy"]["noise_std"] == pytest.approx(own["privacy"]["noise_multiplier"])
+    assert own["privacy"]["mean_noise_std"] == pytest.approx(shared["privacy"]["noise_std"])
+    # What becomes of the averaged head is the same, and so is the paper's bound on it.
+    assert own["paper"] == pytest.approx(shared["paper"])
+
+
+def test_weights_of_groups_are_planned_by_name():
+    """Three to one in favour of the second group: α_k / m_k of ¼ / 107.71 and ¾ / 217.90."""
+    certificate, sizes = CertificatePlan(fraction=0.0), {"f": 10771, "m": 21790}
+    plans = [
+        plan_of(certificate=certificate, group_sizes=sizes, group_weights=weights)
+        for weights in ({"f": 1, "m": 3}, {"m": 0.75, "f": 0.25})
+    ]
+    assert plans[0] == plans[1]
+    assert plans[0]["sensitivities"] == pytest.approx([0.25 / 107.71, 0.75 / 217.90])
+    expected = plans[0]["privacy"]["noise_multiplier"] * math.hypot(0.25 / 107.71, 0.75 / 217.90)
+    assert plans[0]["privacy"]["noise_std"] == pytest.approx(expected)
+    with pytest.raises(ValueError, match="group_weights must name the groups 'f', 'm', all of them and no other"):
+        plan_of(group_sizes=sizes, group_weights={"f": 1, "x": 3})
+    with pytest.raises(ValueError, match="is for method='fairdp'"):
+        plan_of(method="dpsgd", group_sizes=sizes, group_weights={"f": 1, "m": 3})
+
+
 def test_a_small_group_raises_the_sample_rate():
     """Of 200 records a fifth is held out, and 16 of the other 160 make a batch."""
     report = plan_of(group_sizes=(200, 5000), n_steps=10)

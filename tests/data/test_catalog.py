@@ -130,8 +130,8 @@ def test_missing_files_are_fetched(monkeypatch, tmp_path):
     monkeypatch.setattr(sources, "find", lambda _: None)
     monkeypatch.setattr(sources, "fetch", fetch)
     monkeypatch.setattr(sources, "verify", lambda *_: ("note",))
-    monkeypatch.setattr(catalog, "_load_table", lambda name, folder, notes, seed: (name, folder, notes, seed))
-    assert load_dataset("adult", split_seed=3) == ("adult", tmp_path, ("note",), 3)
+    monkeypatch.setattr(catalog, "_load_table", lambda *given: given)
+    assert load_dataset("adult", split_seed=3) == ("adult", tmp_path, ("note",), 3, ("sex",))
     assert asked == ["adult"]
 
 

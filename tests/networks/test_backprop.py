@@ -19,6 +19,32 @@ def test_every_route_equals_one_record_at_a_time(name: str):
     assert_right(RecordByRecord(model), model, *records(model))
 
 
+@pytest.mark.parametrize("name", ["no hidden layer", "mlp relu", "layer norm", "own parameter"])
+def test_that_holds_for_a_head_without_bias(name: str):
+    model = build(name, bias=False)
+    assert model.heads.shape == (1, model.width)
+    assert len(model.params) == len(build(name).params) - 1
+    assert_right(backprop_of(model), model, *records(model))
+    assert_right(RecordByRecord(model), model, *records(model))
+    X, _ = records(model)
+    torch.testing.assert_close(model.scores(X), model.embed_fixed(X) @ model.heads[0])
+
+
+def test_heads_of_an_ensemble_without_bias_take_the_gradients_of_their_own_records():
+    model, n_members = build("mlp relu", bias=False), 3
+    X, y = records(model)
+    members = torch.tensor([0, 2, 2, 0, 2, 0])
+    passed = backprop_of(model).forward(X)
+    n_extractor, width = model.n_extractor_params, model.width
+    total = torch.zeros(n_extractor + n_members * width)
+    with torch.inference_mode():
+        for term in passed.backward(torch.sigmoid(passed.scores) - y, members):
+            term.add_weighted_sum(torch.ones(len(X)), total)
+    own = naive_gradients(model, X, y)[:, n_extractor:]
+    expected = torch.stack([own[members == member].sum(0) for member in range(n_members)])
+    torch.testing.assert_close(total[n_extractor:].view(n_members, width), expected, rtol=1e-4, atol=1e-6)
+
+
 class Inexact:
     """A route that sees the records a little larger than they are."""
 

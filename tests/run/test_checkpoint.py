@@ -75,6 +75,18 @@ def test_a_killed_run_continues_to_the_same_parameters_bit_by_bit(tmp_path, opti
     assert resumed.certificate_ == whole.certificate_
 
 
+@pytest.mark.parametrize("step", [2, 19])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_so_does_one_with_an_optimizer_for_every_group(tmp_path, optimizer, step):
+    path, settings = tmp_path / "c", {"optimizer": optimizer, "momentum": 0.5, "group_optimizers": True}
+    interrupted(path, step, **settings)
+    moments = [name for name in read_checkpoint(path).tensors if name.startswith("optimizer.")]
+    assert {read_checkpoint(path).tensors[name].shape[0] for name in moments} == {2}
+    assert torch.equal(params(run(path, resume=True, **settings)), params(uninterrupted(**settings)))
+    with pytest.raises(ValueError, match="belongs to another run"):
+        run(path, resume=True, optimizer=optimizer, momentum=0.5)
+
+
 def test_that_check_notices_a_state_that_was_not_restored(tmp_path, monkeypatch):
     """Without the optimiser's moments, or with a fresh noise generator, the end is another one."""
     from fairdp.run import checkpoint

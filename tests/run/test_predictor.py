@@ -86,6 +86,16 @@ class TestChances:
         assert Predictor(kind="smoothed").chances(linear([5.0, 0.0, 0.0]), nothing) == pytest.approx([0.5] * 3)
 
     @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
+    def test_without_a_bias_an_embedding_of_zero_is_positive(self, kind):
+        model = ScoreModel(logistic(0), (2,), bias=False)
+        model.replace_params(torch.tensor([-3.0, -4.0]))
+        rule, X = Predictor(kind=kind, smoothing=2.0, key=KEY), np.array([[0, 0], [6, 8]], dtype=np.float32)
+        least = ndtr(-2.5) if kind == "smoothed" else 0.0
+        assert rule.chances(model, X) == pytest.approx([1.0, least])
+        # The bound over all inputs knows of both.
+        assert rule.input_agnostic_tau(model) == (pytest.approx(1 - least) if kind == "smoothed" else None)
+
+    @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
     def test_nobody_gets_no_decision(self, kind):
         assert Predictor(kind=kind, key=KEY).decisions(THREE, np.empty((0, 2), dtype=np.float32)).shape == (0,)
 

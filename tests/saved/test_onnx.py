@@ -99,6 +99,8 @@ class TestScores:
             {"method": "fairfm", "epsilon": 8.0},
             {"method": "fairfm_smooth", "n_draws": 5},
             {"model": "logistic"},
+            {"method": "fairdp", "bias": False},
+            {"method": "dpsgd_smooth", "bias": False, "n_draws": 5},
             {"hidden": (8, 4), "activation": "tanh", "normalize_embedding": True},
             {"method": "fairdp_parity", "model": "logistic"},
         ],

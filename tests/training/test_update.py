@@ -83,7 +83,7 @@ def test_the_split_into_members_by_hand():
     # Extractor of one parameter, heads of width one and a bias: θ = (φ; w, b) = (1; 2, 3), rate ½, two members.
     params = torch.tensor([1.0, 2.0, 3.0])
     noisy = torch.tensor([0.2, 1.0, 2.0, -1.0, 0.0])
-    members = split_into_members(params, noisy, width=1, n_members=2, learning_rate=0.5)
+    members = split_into_members(params, noisy, size=2, n_members=2, learning_rate=0.5)
     # φ − ½ · .2; head 1: (2, 3) − ½ · 2 · (1, 2); head 2: (2, 3) − ½ · 2 · (−1, 0).
     torch.testing.assert_close(members, torch.tensor([0.9, 1.0, 1.0, 3.0, 3.0]))
     assert params.tolist() == [1.0, 2.0, 3.0]
@@ -92,7 +92,7 @@ def test_the_split_into_members_by_hand():
 def test_the_mean_of_the_members_is_the_ordinary_step():
     rng = torch.Generator().manual_seed(0)
     params, noisy = torch.randn(6, generator=rng), torch.randn(2 + 3 * 4, generator=rng)
-    members = split_into_members(params, noisy, width=3, n_members=3, learning_rate=0.1)
+    members = split_into_members(params, noisy, size=4, n_members=3, learning_rate=0.1)
     step = params[2:] - 0.1 * noisy[2:].view(3, 4).sum(0)
     torch.testing.assert_close(members[2:].view(3, 4).mean(0), step)
 

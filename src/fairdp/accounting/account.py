@@ -94,6 +94,8 @@ def privacy_spent(
         noise_multiplier=float(plan.noise_multipliers.min()),
         noise_allocation=plan.recipe.noise_allocation,
         noise_std=plan.noise_std,
+        mean_noise_std=plan.mean_noise_std,
+        group_optimizers=plan.recipe.group_optimizers,
         planned_sizes=dict(zip(group_names, plan.recipe.group_sizes, strict=True)),
         sensitivities=dict(zip(group_names, plan.recipe.sensitivities.tolist(), strict=True)),
         sample_rate=max(plan.recipe.sample_rates),

@@ -28,8 +28,8 @@ class Plan:
     Parameters
     ----------
     noise_std
-        Standard deviation of the noise on every coordinate of the released sum, s; where a companion changes the clip
-        norms it grows with the largest.
+        Standard deviation of the noise on every coordinate of what is released, s: of the weighted sum, or of every
+        group's own; where a companion changes the clip norms it grows with the largest.
     mechanisms
         What is accounted for a record of each group: statistics and gradient as one query.
     statistics_std
@@ -61,6 +61,13 @@ class Plan:
         return np.array([mechanism.noise_multiplier for mechanism in self.mechanisms])
 
     @cached_property
+    def mean_noise_std(self) -> float:
+        """Deviation of the noise on the averaged gradient, by which the parameters move."""
+        if not self.recipe.group_optimizers:
+            return self.noise_std
+        return self.noise_std * float(np.linalg.norm(self.recipe.shares_in_mean))
+
+    @cached_property
     def gradient_multipliers(self) -> NDArray[np.float64]:
         """What the accounted multipliers ask of the gradient's noise, beside that of the statistics."""
         return _beside(self.noise_multipliers, self.statistics_std) if self.statistics_std else self.noise_multipliers
@@ -86,7 +93,8 @@ def make_plan(
     ``average``: :math:`s = \max_k z_k \Delta_k` with :math:`z_k` the multiplier that the rate of group k needs; each
     group is then accounted with its own :math:`s / \Delta_k`, which is larger than needed for all but one group.
     ``per_group``: :math:`s = \sigma C \sqrt{\sum_k (\alpha_k / m_k)^2}` with one σ for all groups, which is what
-    parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian.
+    parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian. Where groups
+    have their own optimisers, every group's sum is released, with a draw of deviation :math:`s = \sigma C`.
     Statistics get their share of the largest :math:`1 / z_k^2`, the gradient what is left in each group. What is
     counted beside is paid first: at a pure ε, or sizes with discrete Gaussian noise of a deviation.
 
@@ -125,7 +133,8 @@ def make_plan(
         multipliers = needed if noisy_sizes else noise_std / recipe.sensitivities
     else:
         multipliers = np.full_like(needed, needed.max())
-        noise_std = float(needed.max() * np.linalg.norm(recipe.sensitivities))
+        moved = recipe.sensitivities.max() if recipe.group_optimizers else np.linalg.norm(recipe.sensitivities)
+        noise_std = float(needed.max() * moved)
     if share:
         multipliers = np.array([joint_multiplier(multiplier, statistics_std) for multiplier in multipliers])
     return _plan(recipe, budget, n_steps, noise_std, multipliers, paid, statistics_std)

@@ -88,7 +88,8 @@ class Recipe:
     .. math::
         \sum_k \frac{\alpha_k}{m_k} \sum_{i \in B_k} g_i \min(1, C / \|g_i\|), \qquad m_k = q_k n_k.
 
-    The normaliser :math:`m_k` is the expected batch size, a public number: the realised one is private.
+    The normaliser :math:`m_k` is the expected batch size, a public number: the realised one is private. Where every
+    group has its own optimiser the sums of the groups are released one by one, and weighted afterwards.
 
     Parameters
     ----------
@@ -122,6 +123,8 @@ class Recipe:
         Whether the model has an output for each cell, group by label.
     group_models
         Whether every group trains a model of its own, all of which are averaged at the end.
+    group_optimizers
+        Whether every group keeps its own optimiser, and only what they make of a step is averaged.
     """
 
     group_sizes: tuple[float, ...]
@@ -137,6 +140,7 @@ class Recipe:
     surveys: tuple[Survey, ...] = ()
     joint: bool = False
     group_models: bool = False
+    group_optimizers: bool = False
 
     def __post_init__(self) -> None:
         _checks.positive(clip_norm=self.clip_norm, weight_bound=self.weight_bound)
@@ -151,6 +155,8 @@ class Recipe:
             _checks.sample_rate(sample_rate=rate)
         if self.noise_allocation != "none" and math.isinf(self.clip_norm):
             raise ValueError(f"noise_allocation={self.noise_allocation!r} needs a finite clip_norm, got inf.")
+        if self.group_optimizers and (self.noise_allocation != "per_group" or self.companion is not None):
+            raise ValueError("group_optimizers need noise_allocation='per_group' and no companion.")
 
     @cached_property
     def statistics(self) -> Statistics | None:
@@ -169,11 +175,16 @@ class Recipe:
         return np.multiply(self.sample_rates, self.group_sizes)
 
     @cached_property
-    def record_weights(self) -> NDArray[np.float64]:
-        """Factor on the clipped gradient of a record of each group, α_k / m_k."""
+    def shares_in_mean(self) -> NDArray[np.float64]:
+        """Factor on the sum of each group in the averaged gradient, α_k / m_k."""
         return np.asarray(self.group_weights) / self.expected_batch_sizes
 
     @cached_property
+    def record_weights(self) -> NDArray[np.float64]:
+        """Factor on the clipped gradient of a record of each group: α_k / m_k, or one where groups are apart."""
+        return np.ones(len(self.group_sizes)) if self.group_optimizers else self.shares_in_mean
+
+    @cached_property
     def sensitivities(self) -> NDArray[np.float64]:
-        """How far one record of each group can move the released sum, α_k C / m_k."""
+        """How far one record of each group can move what is released: α_k C / m_k, or C in its group's own sum."""
         return self.clip_norm * self.record_weights

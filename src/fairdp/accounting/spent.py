@@ -29,6 +29,8 @@ class PrivacySpent:
     ``statistics`` and ``public_assumptions`` hold codes, which `fairdp.accounting.words` puts into words; an assumption
     may also be a user's own text. ``group_sizes`` is a code too: how the ``planned_sizes`` are known, which everything
     else follows from. Noisy ones cost the pure ``counts_epsilon``, or have Gaussian noise of deviation ``counts_std``.
+    ``noise_std`` is the deviation of the noise on what a step releases, ``mean_noise_std`` that on the averaged
+    gradient: another one only where ``group_optimizers`` made a step release the sum of every group.
     ``surveys`` has the deviation of the noise on each release outside the steps, by its code.
     For a model that was kept as the best of several trials, ``selection`` says what all candidates might have spent,
     and ``epsilon`` covers the whole search.
@@ -43,6 +45,8 @@ class PrivacySpent:
     noise_multiplier: float
     noise_allocation: str
     noise_std: float
+    mean_noise_std: float
+    group_optimizers: bool
     planned_sizes: dict[str, float]
     sensitivities: dict[str, float]
     sample_rate: float
@@ -115,8 +119,10 @@ def _level(spent: PrivacySpent) -> str:
 
 
 def _gaussian_lines(spent: PrivacySpent) -> list[str]:
+    apart = "on every group's own sum, each of which is released, for the optimiser of its group"
     noise = {
-        "per_group": "independent Gaussian noise for every group, accounted by parallel composition over the groups",
+        "per_group": f"independent Gaussian noise {apart if spent.group_optimizers else 'for every group'}, "
+        "accounted by parallel composition over the groups",
         "average": "one draw of Gaussian noise on the average over the groups, accounted "
         + ("for every group as for the most exposed" if spent.group_sizes == NOISY else "at each group's own exposure"),
     }[spent.noise_allocation]

@@ -85,7 +85,7 @@ def route_of(method: str, name: str, fit: FitFile, *, quick: bool = False, **set
 
 _QUICK = {
     "dpsgd": ("undeclared", "own forward", "weights"),
-    "fairdp": ("looks", "own loop"),
+    "fairdp": ("looks", "own loop", "group optimizers"),
     "raco_dp": ("layers",),
     "dp_fermi": ("parts",),
     "fairdp_frontier": ("arrays, two groups", "oriented gradients"),
@@ -135,6 +135,8 @@ def _own_routes(method: str, file: ByFile) -> Iterator[_Described]:
     if method == "fairdp":
         yield "one head", file, {"n_members": 1}
         yield "average noise", file, {"noise_allocation": "average"}
+        yield "group optimizers", file, {"group_optimizers": True, "group_weights": {"f": 3, "m": 2, "x": 1}}
+        yield "no bias", file, {"bias": False}
         yield "gibbs", file, {"predictor": "gibbs"}
         yield "smoothed", file, {"predictor": "smoothed"}
     if METHODS[method].joint:

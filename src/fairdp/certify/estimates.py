@@ -6,13 +6,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.certify.certificate import Certificate
-from fairdp.metrics.rates import metrics_of_counts
+from fairdp._format import html_table
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.metrics.rates import collapse_warning, metrics_of_counts
 
 
 def estimated_metrics(certificate: Certificate) -> dict[str, Any]:
     """Metrics under the names users see; no AUC follows from counts."""
     return {"auc": math.nan, **metrics_of_counts(_deployed_counts(certificate), certificate.group_names)}
+
+
+def html_of_fit(method: str, privacy: PrivacySpent, certificate: Certificate | NotCertified) -> str:
+    """Small tables for notebooks; a gap means nothing without the rate of positive decisions beside it."""
+    rows, note = [("method", method)], ""
+    if isinstance(certificate, Certificate):
+        rate = estimated_metrics(certificate)["positive_rate"]
+        rows.append(("estimated positive rate", f"{rate:.4f}"))
+        note = collapse_warning(rate) or ""
+    named = html_table("Fitted FairDPClassifier", rows, note)
+    return named + privacy._repr_html_() + certificate._repr_html_()
 
 
 def undiluted_accuracy(certificate: Certificate) -> float:

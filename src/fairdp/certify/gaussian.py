@@ -10,37 +10,43 @@ from fairdp import _checks
 
 
 def smoothed_probability(
-    scores: NDArray[np.float64], embedding_norms: NDArray[np.float64], *, smoothing: float
+    scores: NDArray[np.float64], embedding_norms: NDArray[np.float64], *, smoothing: float, bias: bool = True
 ) -> NDArray[np.float64]:
     r"""Chance of a positive decision when the head (w, b) is drawn anew for it with deviation s.
 
     .. math:: p(x) = \Phi\left( \frac{\langle w, \xi \rangle + b}{s \sqrt{\|\xi\|^2 + 1}} \right).
+
+    Without a bias there is no 1 under the root, and where ξ is zero so is the score, whatever head is drawn: the
+    decision is positive.
     """
     _checks.finite_positive(smoothing=smoothing)
-    return ndtr(scores / (smoothing * np.sqrt(embedding_norms**2 + 1)))
+    lengths = smoothing * np.sqrt(embedding_norms**2 + bias)
+    return np.where(lengths > 0, ndtr(scores / np.where(lengths > 0, lengths, 1.0)), 1.0)
 
 
-def input_agnostic_bound(head: NDArray[np.float64], *, smoothing: float, nonnegative: bool) -> float:
+def input_agnostic_bound(head: NDArray[np.float64], *, smoothing: float, nonnegative: bool, bias: bool = True) -> float:
     r"""Bound on the difference of any two decisions' chances, hence on every gap of the smoothed predictor.
 
     With an embedding that cannot be negative, :math:`\xi' = (\xi, 1) \ge 0`,
     :math:`\Phi(\|w'_+\|/s) - \Phi(-\|w'_-\|/s)` with the positive and negative parts of :math:`w' = (w, b)`; in general
-    :math:`\mathrm{erf}(\|w'\| / (s\sqrt2))`.
+    :math:`\mathrm{erf}(\|w'\| / (s\sqrt2))`. Without a bias a record may be embedded to zero, which is always decided
+    positive, so that the larger chance is one.
 
     Parameters
     ----------
     head
-        The head with its bias as last coordinate, :math:`w'`.
+        The head with its bias, if it has one, as last coordinate, :math:`w'`.
     nonnegative
         Whether embeddings are non-negative, as after a ReLU.
     """
     _checks.finite_positive(smoothing=smoothing)
     if not nonnegative:
-        return math.erf(float(np.linalg.norm(head)) / (smoothing * math.sqrt(2)))
+        reach = float(np.linalg.norm(head)) / smoothing
+        return math.erf(reach / math.sqrt(2)) if bias else float(ndtr(reach))
     # Without an entry of one sign the cosine with a non-negative vector cannot reach zero: its ends are the entries'.
     top = float(np.linalg.norm(head.clip(min=0))) if (head > 0).any() else float(head.max())
     bottom = -float(np.linalg.norm(head.clip(max=0))) if (head < 0).any() else float(head.min())
-    return float(ndtr(top / smoothing) - ndtr(bottom / smoothing))
+    return float((ndtr(top / smoothing) if bias else 1.0) - ndtr(bottom / smoothing))
 
 
 def smoothing_bound(distance: float, *, smoothing: float) -> float:

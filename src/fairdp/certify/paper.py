@@ -5,6 +5,7 @@ realisation accepts one group only has an expected gap of zero under such a stat
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,6 +62,25 @@ def monte_carlo_error(*, n_members: int) -> float:
     return 1 / (2 * math.sqrt(n_members))
 
 
+def monte_carlo_error_measured(rates: Sequence[float]) -> float:
+    r"""Standard error of the mean of one rate over N heads, :math:`s / \sqrt N`, by its own spread s; NaN for one head.
+
+    Never more than `monte_carlo_error`, up to :math:`\sqrt{N / (N - 1)}`; heads that decide alike have none.
+    """
+    return statistics.stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else math.nan
+
+
+def range_of_chances(head_norm: float, *, head_noise: float) -> tuple[float, float]:
+    r"""The lowest and highest chance of a positive decision, :math:`P_{lb}` and :math:`P_{ub}`, of any input at all.
+
+    .. math:: \frac12 \mp \frac12 \mathrm{erf}(\|w - \eta\mu\| / (\sqrt2 \sigma_0)).
+
+    Over the noise of the last step: the model that was drawn decides every input with chance zero or one.
+    """
+    reach = _erf(head_norm, head_noise)
+    return (1 - reach) / 2, (1 + reach) / 2
+
+
 def proposition_3(
     rates: Sequence[float], *, sizes: Sequence[int], confidence: float = 0.95, monte_carlo: float = 0.0
 ) -> float:
@@ -90,12 +110,28 @@ def proposition_3(
     return max(high for _, high in intervals) - min(low for low, _ in intervals) + monte_carlo
 
 
-def remark_2_release(rates: Sequence[float], *, epsilon: float, rng: np.random.Generator) -> list[float]:
-    r"""The rates of `proposition_3` with the noise under which the paper would publish them, Laplace of scale 1/ε'.
-
-    At the paper's ε' = 0.1 its deviation is :math:`\sqrt2 / \varepsilon' = 14`, on numbers between zero and one. Nor is
-    ε' what it costs: the rates use the head before the noise of the last step, so one record moves those of all groups,
-    and K of them cost Kε'. Not a release to make: noisy counts of records kept from training do better.
-    """
+def remark_2_scale_printed(*, epsilon: float) -> float:
+    """Scale of the Laplace noise under which the paper would publish a rate, 1/ε'."""
     _checks.finite_positive(epsilon=epsilon)
-    return [float(rate + rng.laplace(scale=1 / epsilon)) for rate in rates]
+    return 1 / epsilon
+
+
+def remark_2_scale_needed(size: int, *, epsilon: float, rates_per_record: int = 2) -> float:
+    r"""Scale that the rate of n records needs for the rates of all metrics to cost ε' together, :math:`2 / (n ε')`.
+
+    At released heads a record moves only the rates that it is in, each by at most 1/n, n being public. For all metrics
+    that is the rate of its group and that of its group and label, each at half of ε'; for a single metric it is one.
+    """
+    _checks.finite_positive(epsilon=epsilon, size=size)
+    return rates_per_record / (size * epsilon)
+
+
+def remark_2_release(rates: Sequence[float], *, scales: Sequence[float], rng: np.random.Generator) -> list[float]:
+    r"""The rates of `proposition_3` with Laplace noise, as Remark 2 would publish them.
+
+    At the printed scale and the paper's ε' = 0.1 its deviation is :math:`\sqrt2 / \varepsilon' = 14`, on numbers
+    between zero and one. Nor is ε' what that costs: the paper's rates use the head before the noise of the last step,
+    so one record moves those of all groups, and K of them cost Kε'. Drawn in floating point, to be looked at: noisy
+    counts of records kept from training are what fairdp releases.
+    """
+    return [float(rate + rng.laplace(scale=scale)) for rate, scale in zip(rates, scales, strict=True)]

@@ -12,16 +12,19 @@ from fairdp.cli.bench import bench
 from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
 from fairdp.cli.data import data
+from fairdp.cli.demo import demo
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
 from fairdp.cli.methods import methods
+from fairdp.cli.paper_bounds import paper_bounds
 from fairdp.cli.plan import plan
 from fairdp.cli.predict import evaluate, predict
 from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
 from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
+from fairdp.cli.shift import shift
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
@@ -38,12 +41,15 @@ def fairdp() -> None:
 
 
 for command in (
+    demo,
     schema,
     fit,
     tune,
     predict,
     evaluate,
+    paper_bounds,
     certify,
+    shift,
     retarget,
     verify,
     audit,

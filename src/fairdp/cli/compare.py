@@ -130,7 +130,11 @@ def _populations(
     of_table["sensitive"] = of_table["sensitive"] or ()
     sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
     table_name = table.name if table else ""
-    return tuple(Population(dataset=source.dataset or table_name, source=source, key=key) for source in sources)
+    # Other groups are another comparison: pictures and tables say so.
+    groups = f" by {' and '.join(of_table['sensitive'])}" if dataset and of_table["sensitive"] else ""
+    return tuple(
+        Population(dataset=(source.dataset or table_name) + groups, source=source, key=key) for source in sources
+    )
 
 
 def _say(line: str) -> None:

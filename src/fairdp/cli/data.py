@@ -27,6 +27,7 @@ def list_(as_json: bool) -> None:
             "rows": card.rows,
             "features": card.features,
             "groups": ", ".join(card.groups),
+            "sensitive": ", ".join(card.sensitive),
             "positive": card.label,
             "licence": card.licence,
             "source": card.source,

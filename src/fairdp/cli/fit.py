@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
@@ -17,7 +18,8 @@ from fairdp.cli.options import (
     taken_source,
 )
 from fairdp.cli.sections import OUTPUT, SectionedCommand
-from fairdp.config.parameters import DECLARED
+from fairdp.config.paper import ASSUMED, paper_settings
+from fairdp.config.parameters import DATA, DECLARED
 
 
 @click.command(
@@ -25,11 +27,19 @@ from fairdp.config.parameters import DECLARED
     epilog="""\b
 Examples:
   fairdp fit --dataset adult --epsilon 1 --out model/
+  fairdp fit --dataset adult --paper --out paper/
   fairdp fit loans.csv --label default --sensitive sex,region --epsilon 2 --schema loans.yaml --out model/
 """,
 )
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @data_options
+@in_section(
+    DATA,
+    "--paper",
+    is_flag=True,
+    help="Train the paper's FairDP with its settings, and ours where it states none. Budget, certificate and what the "
+    "paper varies or leaves open, such as --weight-bound, may still be chosen.",
+)
 @parameter_options(*(name for name, declared in DECLARED.items() if declared.flag is not None))
 @model_options
 @in_section(
@@ -42,6 +52,7 @@ Examples:
 @in_section(OUTPUT, "--strict", is_flag=True, help="Exit code 1 unless the verdict is good.")
 @json_option
 def fit(
+    paper: bool,
     checkpoint: Path | None,
     resume: bool,
     strict: bool,
@@ -54,6 +65,8 @@ def fit(
 
     Exit code 1: trained, but the certificate misses --require-tau, or --max-gap or --min-ratio is certainly missed.
     """
+    if paper:
+        parameters |= _of_the_paper()
     with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
         from fairdp.cli.printing import print_fit
         from fairdp.commands.fit import FitTask, run_fit
@@ -70,3 +83,25 @@ def fit(
     print_fit(report, as_json=as_json)
     exit_unless_met(report.certificate, required=parameters["require_tau"])
     exit_unless_good(report.verdict, strict=strict)
+
+
+def _of_the_paper() -> dict[str, Any]:
+    """The paper's settings with what the user typed, and a line on what it does not state."""
+    context = click.get_current_context()
+    typed = {
+        name: value
+        for name, value in context.params.items()
+        if name in DECLARED and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    settings = paper_settings(**typed)
+    silent = [_typed(str(DECLARED[name].flag), value) for name, value in ASSUMED.items() if name not in typed]
+    if silent:
+        click.echo(f"the paper does not state these settings, so ours are used: {', '.join(silent)}", err=True)
+    return settings
+
+
+def _typed(flag: str, value: Any) -> str:
+    """A setting as it would be typed; what is a switch is on."""
+    if value is True:
+        return flag
+    return f"{flag} {','.join(map(str, value)) if isinstance(value, tuple) else f'{value:g}'}"

@@ -41,14 +41,14 @@ class Separated(click.ParamType[tuple[Any, ...]]):
             self.fail(f"{value!r} is not a list such as {self.example}.", param, ctx)
 
 
-class GroupSizes(click.ParamType[Any]):
-    """Sizes of groups by name; in place of them, where that is asked for, a word or numbers without names."""
+class ByGroup(click.ParamType[Any]):
+    """Numbers of groups, such as sizes, by name; in place of them, where asked for, a word or numbers without names."""
 
     # A name may hold commas and signs of its own: only a number ends it.
     _ONE = re.compile(r"\s*(.+?)\s*=\s*(\d+(?:\.\d+)?)\s*(?:,|$)")
 
-    def __init__(self, *, word: str = "", unnamed: bool = False) -> None:
-        self.word, self.unnamed = word, unnamed
+    def __init__(self, example: str, *, word: str = "", unnamed: bool = False) -> None:
+        self.example, self.word, self.unnamed = example, word, unnamed
         self.name = f"NAME=N,…{f'|{word}' if word else ''}{'|N,…' if unnamed else ''}"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
@@ -56,19 +56,20 @@ class GroupSizes(click.ParamType[Any]):
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read ``f=900,m=1100`` as sizes of groups."""
+        """Read ``f=900,m=1100`` as numbers of groups."""
         if not isinstance(value, str) or (self.word and value.strip() == self.word):
             return value.strip() if isinstance(value, str) else value
         if self.unnamed and "=" not in value:
             return WHOLE_NUMBERS.convert(value, param, ctx)
-        sizes = self._ONE.findall(value)
-        names = [name for name, _ in sizes]
-        if self._ONE.sub("", value).strip() or not sizes or len(set(names)) < len(names):
+        numbers = self._ONE.findall(value)
+        names = [name for name, _ in numbers]
+        if self._ONE.sub("", value).strip() or not numbers or len(set(names)) < len(names):
             other = f", or the word {self.word}" if self.word else ""
-            self.fail(f"{value!r} is not a list such as women=900,men=1100, with each group once{other}.", param, ctx)
-        return {name: float(size) if "." in size else int(size) for name, size in sizes}
+            self.fail(f"{value!r} is not a list such as {self.example}, with each group once{other}.", param, ctx)
+        return {name: float(number) if "." in number else int(number) for name, number in numbers}
 
 
+SIZES = "women=900,men=1100"
 NAMES = Separated(str, "NAME,…", "sex,region")
 NUMBERS = Separated(float, "X,…", "0.007,0.005")
 WHOLE_NUMBERS = Separated(int, "N,…", "64,32")
@@ -81,7 +82,8 @@ _TYPES: dict[Any, click.ParamType[Any]] = {
     tuple[int, ...]: WHOLE_NUMBERS,
     tuple[str, ...] | None: NAMES,
     float | tuple[float, ...] | None: NUMBERS,
-    str | Mapping[str, float] | None: GroupSizes(word="public"),
+    str | Mapping[str, float] | None: ByGroup(SIZES, word="public"),
+    Mapping[str, float] | None: ByGroup("women=2,men=1"),
 }
 
 
@@ -94,17 +96,17 @@ def parameter_options(*names: str, **defaults: str) -> Decorator:
 
 
 def _parameter_option(declared: Declaration, default: str) -> Decorator:
-    assert declared.flag is not None
+    assert declared.flags is not None
     default = help_in_flags(default)
     reads: dict[str, Any] = {"type": click.Choice(declared.choices) if declared.choices else None}
     if declared.kind is bool:
-        reads, default = {"is_flag": True}, ""
+        reads, default = {}, "yes" if declared.default else ""
     elif declared.name == "random_state":
         reads = {"type": click.IntRange(min=0), "metavar": "N"}
     elif not declared.choices:
         reads = {"type": _TYPES[declared.kind]}
     return click.option(
-        declared.flag,
+        declared.flags,
         declared.name,
         cls=Option,
         section=declared.group,
@@ -144,7 +146,11 @@ table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
     in_section(DATA, "--positive", help="The label's value that counts as positive."),
     in_section(
-        DATA, "--sensitive", type=NAMES, help="Protected columns, separated by commas; several form intersections."
+        DATA,
+        "--sensitive",
+        type=NAMES,
+        help="Protected columns, separated by commas; several form intersections. A named data set has its own by "
+        "default; `fairdp data list` shows which others it can protect.",
     ),
     in_section(
         DATA,

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from fairdp.cli.options import GroupSizes, in_section, json_option, parameter_options
+from fairdp.cli.options import SIZES, ByGroup, in_section, json_option, parameter_options
 from fairdp.cli.sections import SectionedCommand
 from fairdp.config.parameters import CERTIFICATE, DATA
 
@@ -13,7 +13,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
 @in_section(
     DATA,
     "--group-sizes",
-    type=GroupSizes(unnamed=True),
+    type=ByGroup(SIZES, unnamed=True),
     required=True,
     help="Number of records in each group: with names as `fairdp fit` would be told, without for a guess of sizes that "
     "it would count with noise.",
@@ -55,6 +55,8 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     help="Show what a bound for all possible inputs would cost in accuracy.",
 )
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
+@parameter_options("learning_rate", "schedule", "optimizer", "sgd_learning_rate")
+@parameter_options("group_optimizers", "group_weights")
 @json_option
 def plan(
     certify_fraction: float,

@@ -121,7 +121,7 @@ def print_plan(report: "PlanReport", *, as_json: bool) -> None:
     rows = [
         *_privacy_rows(report.privacy),
         ("records per step, by group", ", ".join(f"{size:.1f}" for size in report.expected_batch_sizes)),
-        ("noise on the averaged gradient", f"{report.privacy.noise_std:.3g} per coordinate"),
+        ("noise on the averaged gradient", f"{report.privacy.mean_noise_std:.3g} per coordinate"),
         None,
         *_certificate_plan_rows(report.certificate),
         None,
@@ -166,6 +166,7 @@ def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
     accountant = {"pld": "PLD", "rdp": "RDP"}[privacy.accountant]
     searched = f"epsilon ({accountant if privacy.selection is None else 'whole search'})"
     joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
+    joint += ", every group's sum released" if privacy.group_optimizers else ""
     return [
         (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
         ("epsilon by group", by_group),
@@ -200,10 +201,18 @@ def _paper_rows(report: "PlanReport") -> list[tuple[str, str]]:
     """The paper's bounds, which say nothing about the deployed model, and what an input-agnostic one would cost."""
     paper, ceiling = report.paper, report.utility_ceiling
     best = f"{ceiling.accuracy:.4f} under a bound of {ceiling.input_agnostic_tau:g} for all inputs"
-    if paper.theorem_2_printed is None:
+    if paper is None:
         return [("best accuracy", best)]
-    bounds = f"{paper.theorem_2_printed:.4f} as printed, {paper.theorem_2_corrected:.4f} corrected"
-    return [("best accuracy", best), ("paper's Theorem 2", f"{bounds}; not for this model")]
+    shown, zero = (
+        f"{bound.printed:.4f} as printed, {bound.corrected:.4f} corrected, {bound.deployed:.4f} as deployed"
+        for bound in (paper.theorem_2, paper.theorem_2_at_zero)
+    )
+    adam = "; as if Adam's last step were Gaussian" if paper.optimizer == "adam" else ""
+    return [
+        ("best accuracy", best),
+        ("paper's Theorem 2", f"{shown}; a diagnostic, not for this model{adam}"),
+        ("the same with M = 0", f"{zero}; η and C cancel: no guide to σ, C or M"),
+    ]
 
 
 def _sizes(report: "FitReport") -> str:

@@ -56,6 +56,7 @@ Examples:
 @parameter_options("method", "epsilon", "delta", "group_sizes", "random_state", epsilon=f"{DEFAULT_EPSILON:g}")
 @parameter_options("parity", "max_gap", "min_ratio", "positive_rate", "confidence", "certify_metrics", "require_tau")
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
+@parameter_options("group_optimizers", "group_weights", "bias")
 @parameter_options("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws")
 @model_options
 @json_option

@@ -8,10 +8,9 @@ from typing import Any
 from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
-from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.gaussian import utility_ceiling
-from fairdp.certify.paper import monte_carlo_error, theorem_2_corrected, theorem_2_printed
+from fairdp.certify.paper import monte_carlo_error
 from fairdp.certify.widths import expected_widths, fraction_for_width
 from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
 from fairdp.config.defaults import METHOD_MODELS
@@ -21,6 +20,7 @@ from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
 from fairdp.methods import METHODS
 from fairdp.run.budget import budget_of
 from fairdp.run.goal import PrivacyGoal
+from fairdp.run.last_step import LastStep, why_no_paper_bounds
 from fairdp.run.plan import PlannedRun, plan_run
 
 
@@ -75,12 +75,27 @@ class ExpectedWidths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperBounds:
-    """Theorem 2 and the error of its ensemble, as diagnostics: none of them speaks of the deployed model."""
+class Theorem2:
+    """The paper's worst case: as printed, with its arithmetic corrected, and so at the noise of the deployed head."""
 
-    theorem_2_printed: float | None = None
-    theorem_2_corrected: float | None = None
-    monte_carlo_error: float | None = None
+    printed: float
+    corrected: float
+    deployed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedPaperBounds:
+    """Theorem 2 and the error of its ensemble, as diagnostics: none of them speaks of the deployed model.
+
+    ``theorem_2_at_zero`` is the same with M = 0, where step size and clip norm cancel: no choice makes it smaller but
+    more noise.
+    """
+
+    learning_rate: float
+    optimizer: str
+    theorem_2: Theorem2
+    theorem_2_at_zero: Theorem2
+    monte_carlo_error: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +110,8 @@ class UtilityCeiling:
 class PlanReport:
     """What a run would cost, what its certificate would be worth, and how well each group could be measured.
 
-    ``outlook`` is for methods that read a frontier; None for others.
+    ``outlook`` is for methods that read a frontier, ``paper`` for those with a linear score and noise in their last
+    step; None for others.
     """
 
     method: str
@@ -104,7 +120,7 @@ class PlanReport:
     sensitivities: tuple[float, ...]
     privacy: PrivacySpent
     certificate: ExpectedWidths | None
-    paper: PaperBounds
+    paper: PlannedPaperBounds | None
     utility_ceiling: UtilityCeiling
     outlook: list[GroupOutlook] | None = None
 
@@ -154,7 +170,7 @@ def plan_report(
         sensitivities=tuple(plan.recipe.sensitivities.tolist()),
         privacy=privacy,
         certificate=_widths(certificate, tuple(totals.values()), privacy) if certifiable else None,
-        paper=_paper_bounds(plan, planned.config.sgd_learning_rate),
+        paper=_paper_bounds(method, planned),
         utility_ceiling=_utility_ceiling(certificate),
         outlook=_outlook(planned, sizes, certificate) if METHODS[method].joint and len(sizes) > 1 else None,
     )
@@ -206,16 +222,22 @@ def _utility_ceiling(plan: CertificatePlan) -> UtilityCeiling:
     )
 
 
-def _paper_bounds(plan: Plan, rate: float) -> PaperBounds:
-    recipe = plan.recipe
-    if not plan.noise_std or math.isinf(recipe.weight_bound):
-        return PaperBounds()
-    bound = {"weight_bound": recipe.weight_bound, "clip_norm": recipe.clip_norm, "learning_rate": rate}
-    # The mean of N heads is N^½ times as noisy as the one head that the theorem is about.
-    deployed = rate * plan.noise_std * math.sqrt(recipe.n_members)
-    n_groups = len(recipe.group_sizes)
-    return PaperBounds(
-        theorem_2_printed=theorem_2_printed(**bound, n_groups=n_groups, head_noise=rate * plan.noise_std),
-        theorem_2_corrected=theorem_2_corrected(**bound, head_noise=deployed),
-        monte_carlo_error=monte_carlo_error(n_members=recipe.n_members),
+def _paper_bounds(method: str, planned: PlannedRun) -> PlannedPaperBounds | None:
+    plan = planned.plan
+    if why_no_paper_bounds(method, noise_std=plan.noise_std):
+        return None
+    last = LastStep.planned(plan, planned.config)
+    stds = last.deviations
+
+    def theorem_2(weight_bound: float) -> Theorem2:
+        printed, corrected = last.theorem_2(stds["printed"], weight_bound=weight_bound)
+        _, deployed = last.theorem_2(stds["deployed"], weight_bound=weight_bound)
+        return Theorem2(printed=printed, corrected=corrected, deployed=deployed)
+
+    return PlannedPaperBounds(
+        learning_rate=last.learning_rate,
+        optimizer=last.optimizer,
+        theorem_2=theorem_2(last.weight_bound),
+        theorem_2_at_zero=theorem_2(0.0),
+        monte_carlo_error=monte_carlo_error(n_members=last.n_members),
     )

@@ -105,7 +105,7 @@ def _named_records(source: Source) -> Records:
             "`dataset` adult."
         )
     _refuse_table_options(source)
-    loaded = load_dataset(source.dataset)
+    loaded = load_dataset(source.dataset, sensitive=source.sensitive)
     return Records(
         name=source.dataset,
         train=loaded.train,
@@ -126,6 +126,6 @@ def _read_as(schema: TableSchema) -> list[str]:
 
 
 def _refuse_table_options(source: Source) -> None:
-    for name in ("label", "positive", "sensitive", "schema"):
+    for name in ("label", "positive", "schema"):
         if getattr(source, name):
             raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")

@@ -1,10 +1,11 @@
 """Saved models on new rows: predictions and measurements."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,15 +14,19 @@ from numpy.typing import NDArray
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
 from fairdp._files import json_bytes, write_out
+from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
-from fairdp.data.catalog import load_dataset
+from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.distinct import spellings_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
+from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
+from fairdp.run.paper_bounds import PaperBounds
+from fairdp.saved.diagnostics import paper_bounds_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,35 @@ class EvaluationReport:
     intervals: Mapping[str, tuple[float, float]]
     warnings: tuple[str, ...]
     note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftReport:
+    """What a certificate still bounds when the shares of groups and labels move, by the size of the shift."""
+
+    method: str
+    confidence: float
+    bounds: tuple[Mapping[str, float], ...]
+    note: str = (
+        "After Pr(group, label) has moved by a total variation of at most gamma, while the people of each group and "
+        "label stay as they were. For all gammas at once, instead of the plain certificate and not beside it."
+    )
+
+
+def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
+    """Bounds of the certificate of a saved model under shifts of these sizes; no record is needed."""
+    estimator = FairDPClassifier.load(folder)
+    certificate = estimator.certificate_
+    if isinstance(certificate, NotCertified):
+        raise SavedModelError(
+            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
+            "run fairdp certify on fresh records."
+        )
+    for gamma in gammas:
+        if not 0 <= gamma <= 1:
+            raise ParameterError("gamma", gamma, "must be in [0, 1]")
+    bounds = tuple({"gamma": gamma, **certificate.under_shift(gamma)} for gamma in gammas)
+    return ShiftReport(method=estimator.method, confidence=certificate.confidence, bounds=bounds)
 
 
 def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> PredictionReport:
@@ -86,15 +120,8 @@ def run_evaluate(
     folder: Path, table: Path | None, dataset: str | None, *, confidence: float, seed: int | None
 ) -> EvaluationReport:
     """Metrics of a saved model on labelled rows, with confidence intervals."""
-    if (table is None) == (dataset is None):
-        raise InputError("give either TABLE or `dataset` to evaluate on.")
     _checks.in_unit_interval(confidence=confidence)
-    if dataset is not None:
-        estimator, test = load_for_dataset(folder, dataset)
-    else:
-        assert table is not None
-        estimator, schema = load_saved(folder)
-        test = encode_table(read_table(table), schema)
+    estimator, test = load_with_records(folder, table, dataset)
     scores = estimator.scores(test.X)
     decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     intervals = confidence_intervals(
@@ -117,6 +144,25 @@ def run_evaluate(
     )
 
 
+def run_paper_bounds(folder: Path, table: Path | None, dataset: str | None, **options: Any) -> PaperBounds:
+    """The paper's certificates of a saved model on labelled rows, in the paper those it was trained on."""
+    estimator, data = load_with_records(folder, table, dataset, part="train")
+    return paper_bounds_of(estimator, data, **options)
+
+
+def load_with_records(
+    folder: Path, table: Path | None, dataset: str | None, *, part: Literal["train", "test"] = "test"
+) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and labelled records: those of a table, or a part of a named data set."""
+    if (table is None) == (dataset is None):
+        raise InputError("give either TABLE or `dataset`: the records to look at.")
+    if dataset is not None:
+        return load_for_dataset(folder, dataset, part=part)
+    assert table is not None
+    estimator, schema = load_saved(folder)
+    return estimator, encode_table(read_table(table), schema)
+
+
 def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     estimator = FairDPClassifier.load(folder)
     if estimator.feature_schema_ is None:
@@ -126,9 +172,12 @@ def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
     return estimator, TableSchema.from_dict(estimator.feature_schema_)
 
 
-def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, GroupedData]:
-    """A saved model and the test records of a data set of the kind it was trained on."""
-    estimator, loaded = FairDPClassifier.load(folder), load_dataset(dataset)
+def load_for_dataset(
+    folder: Path, dataset: str, *, part: Literal["train", "test"] = "test"
+) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and the test or training records of a data set of the kind it was trained on."""
+    estimator = FairDPClassifier.load(folder)
+    loaded = load_dataset(dataset, sensitive=_protected(estimator, dataset))
     other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
     shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
     if (
@@ -137,4 +186,16 @@ def load_for_dataset(folder: Path, dataset: str) -> tuple[FairDPClassifier, Grou
         or loaded.test.group_names != estimator.group_names_
     ):
         raise SavedModelError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
-    return estimator, loaded.test
+    return estimator, loaded.test if part == "test" else loaded.train
+
+
+def _protected(estimator: FairDPClassifier, dataset: str) -> tuple[str, ...]:
+    """The columns of a data set whose values make the groups of a model; those by default if no others do."""
+    card = DATASETS.get(dataset)
+    if card is None:
+        return ()
+    if estimator.feature_schema_ is not None:
+        named = TableSchema.from_dict(estimator.feature_schema_).sensitive
+        return named if set(named) <= set(card.sensitive) else ()
+    orders = [order for n in range(1, 1 + len(card.sensitive)) for order in permutations(card.sensitive, n)]
+    return next((order for order in orders if card.images and group_names(order) == estimator.group_names_), ())

@@ -30,3 +30,8 @@ class Declaration:
     check: Callable[..., None] | None = None
     when_none: str = ""
     flag: str | None
+
+    @property
+    def flags(self) -> str | None:
+        """The flag, with its opposite where the value is yes or no."""
+        return f"{self.flag}/--no-{self.flag.removeprefix('--')}" if self.flag and self.kind is bool else self.flag

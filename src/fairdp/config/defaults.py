@@ -1,10 +1,11 @@
 """What a model and a method are trained with unless the user says otherwise."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fairdp._checks import DataError
+from fairdp._checks import DataError, ParameterError
 from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, DEFAULT_PRICE, check_parameters
 from fairdp.config.training import TrainConfig
 
@@ -179,6 +180,28 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
             )
 
 
+def check_group_parameters(method: str, training: Mapping[str, Any]) -> None:
+    """Refuse what only a method takes that averages over the groups, instead of silently ignoring it."""
+    chosen = {name: training.get(name) for name in ("group_weights", "group_optimizers")}
+    check_parameters(group_weights=chosen["group_weights"], group_optimizers=chosen["group_optimizers"] or False)
+    for name, value in chosen.items():
+        if value and method != "fairdp":
+            reason = f"is for `method`='fairdp', whose steps average over the groups, and not for {method!r}"
+            raise ParameterError(name, value, reason, "leave it out")
+
+
+def in_order(
+    parameter: str, declared: Mapping[str, float] | None, group_names: tuple[str, ...]
+) -> dict[str, float] | None:
+    """What a parameter declares of the groups, in their order; it must name all of them and no other."""
+    if declared is None:
+        return None
+    if set(declared) != set(group_names):
+        names = ", ".join(map(repr, group_names))
+        raise ParameterError(parameter, dict(declared), f"must name the groups {names}, all of them and no other")
+    return {name: declared[name] for name in group_names}
+
+
 def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     """Number of steps in which every record is seen about ``n_epochs`` times."""
     return min(defaults.most_steps, max(defaults.fewest_steps, round(defaults.n_epochs / sample_rate)))
@@ -186,7 +209,7 @@ def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
 
 _NUMBERS = {field.name for field in fields(TrainConfig)}
 # What `train_config` takes: the parameters of an estimator that become numbers of a run.
-TRAINING_PARAMETERS = tuple(name for name in DECLARED if name in _NUMBERS or name == "learning_rate")
+TRAINING_PARAMETERS = tuple(name for name in DECLARED if name in _NUMBERS or name in ("learning_rate", "group_weights"))
 
 
 def train_config(
@@ -203,9 +226,13 @@ def train_config(
     max_gap: float | None = None,
     min_ratio: float | None = None,
     price: float | None = None,
+    group_weights: Mapping[str, float] | None = None,
     **others: Any,
 ) -> TrainConfig:
-    """The configuration of a run: what the user chose, and the defaults of model and method for what is None."""
+    """The configuration of a run: what the user chose, and the defaults of model and method for what is None.
+
+    Weights of groups are taken in the order of their mapping, which is to be that of the sizes.
+    """
     defaults = defaults_of(kind, method)
     rate = default_sample_rate(defaults, sizes) if sample_rate is None else sample_rate
     check_parameters(sample_rate=rate)
@@ -222,6 +249,7 @@ def train_config(
         max_gap=(DEFAULT_MAX_GAP if min_ratio is None else 1.0) if max_gap is None else max_gap,
         min_ratio=0.0 if min_ratio is None else min_ratio,
         price=(DEFAULT_PRICE if max_gap is None and min_ratio is None else math.inf) if price is None else price,
+        weights=() if group_weights is None else tuple(map(float, group_weights.values())),
         asks=defaults.asks,
         asks_share=defaults.asks_share,
         # A step size that was asked for is taken.

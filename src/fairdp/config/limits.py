@@ -94,6 +94,24 @@ def group_sizes(**values: Any) -> None:
                 raise ParameterError(name, {group: size}, "must give every group a positive size")
 
 
+def group_weights(**values: Any) -> None:
+    """Every value is a positive weight for each of some groups."""
+    for name, value in values.items():
+        if not isinstance(value, Mapping) or not value:
+            example = "such as {'f': 2, 'm': 1}"
+            raise ParameterError(name, value, f"must be a weight for each group, {example}", "Leave it out for equal.")
+        for group, weight in value.items():
+            if isinstance(weight, bool) or not (isinstance(weight, Real) and 0 < float(weight) < math.inf):
+                raise ParameterError(name, {group: weight}, "must give every group a positive weight")
+
+
+def yes_or_no(**values: Any) -> None:
+    """Every value is true or false."""
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise ParameterError(name, value, "must be True or False")
+
+
 def group_names(**values: Any) -> None:
     """Every value is a collection of different names."""
     for name, value in values.items():

@@ -21,6 +21,7 @@ class ModelConfig:
     hidden: tuple[int, ...] = Parameters.hidden
     activation: str = "relu"
     normalize_embedding: bool = Parameters.normalize_embedding
+    bias: bool = Parameters.bias
     n_active: int = 0
     numeric: tuple[int, ...] = ()
     n_cells: int = 0
@@ -32,6 +33,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _checks.one_of((*MODELS, "custom"), model=self.kind)
         check_parameters(hidden=self.hidden, activation=self.activation)
+        check_parameters(normalize_embedding=self.normalize_embedding, bias=self.bias)
         for name in ("hidden", "numeric"):
             object.__setattr__(self, name, tuple(int(value) for value in getattr(self, name)))
         object.__setattr__(self, "zeros", tuple(float(value) for value in self.zeros))

@@ -48,10 +48,7 @@ class Parameters:
     )
     hidden: tuple[int, ...] = parameter((32,), DATA, "Sizes of the hidden layers of the MLP.", check=limits.layer_sizes)
     module: Callable[..., Any] | None = parameter(
-        None,
-        DATA,
-        "Class or function that builds your own feature extractor, used instead of `model`.",
-        flag=None,
+        None, DATA, "Class or function that builds your own feature extractor, used instead of `model`.", flag=None
     )
 
     epsilon: float | None = parameter(
@@ -135,7 +132,6 @@ class Parameters:
         check=limits.share(0.2),
         when_none="any",
     )
-
     price: float | None = parameter(
         None,
         TARGET,
@@ -216,6 +212,12 @@ class Parameters:
     )
     activation: str | None = parameter(None, EXPERT, "Activation of the hidden layers.", choices=("relu", "tanh"))
     normalize_embedding: bool = parameter(False, EXPERT, "Scale embeddings to norm one.")
+    bias: bool = parameter(
+        True,
+        EXPERT,
+        "Give the head a bias. Without, as in the paper, a record whose embedding is zero has score zero and is always "
+        "decided positive; not for `fairdp_frontier`, `fairfm`, `fairfm_smooth`.",
+    )
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
     )
@@ -227,6 +229,18 @@ class Parameters:
         EXPERT,
         "Noise for every group (the paper), or one draw on their average (less noise, same ε); for `fairdp`.",
         choices=("per_group", "average"),
+    )
+    group_optimizers: bool = parameter(
+        False,
+        EXPERT,
+        "Give every group its own optimiser and average where they arrive, one reading of the paper; for `fairdp`.",
+    )
+    group_weights: Mapping[str, float] | None = parameter(
+        None,
+        EXPERT,
+        "Weight of each group in the average, by name; only ratios matter; for `fairdp`.",
+        check=limits.group_weights,
+        when_none="all alike",
     )
     fairness_weight: float = parameter(10.0, EXPERT, "Weight of the penalty of `dp_fermi`.", check=limits.not_negative)
     grouping: str = parameter(
@@ -277,6 +291,8 @@ def check_parameters(**values: Any) -> None:
         declared = DECLARED[name]
         if value is None and declared.default is None:
             continue
+        if declared.kind is bool:
+            limits.yes_or_no(**{name: value})
         if declared.choices:
             _checks.one_of(declared.choices, **{name: value})
         if declared.check is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from fairdp import _checks
+from fairdp._checks import ParameterError
 from fairdp.config.parameters import DECLARED, DEFAULT_MAX_GAP, Parameters, check_parameters
 
 
@@ -18,6 +19,8 @@ class TrainConfig:
         Step sizes :math:`\eta`, each used for an equal part of the run; the paper uses (.007, .005). With the schedule
         ``"inverse_sqrt"`` the step size is :math:`\eta_1 K / \sqrt{t (1 + K \sigma^2 C^2)}`, the decay of Theorem 4
         with its constants folded into the first learning rate.
+    weights
+        Weights of the groups in their order, of which only the ratios matter; none: all alike.
     largest_noise_step
         Standard deviation of the noise that a step adds to a parameter, at most: the step size is lowered to it. At
         the clip norm above, where a method makes it larger, and before momentum.
@@ -38,6 +41,8 @@ class TrainConfig:
     weight_bound: float = Parameters.weight_bound
     n_members: int = Parameters.n_members
     noise_allocation: str = Parameters.noise_allocation
+    group_optimizers: bool = Parameters.group_optimizers
+    weights: tuple[float, ...] = ()
     max_physical_batch_size: int = Parameters.max_physical_batch_size
     parity: str = Parameters.parity
     max_gap: float = DEFAULT_MAX_GAP
@@ -61,6 +66,13 @@ class TrainConfig:
             **{name: value for name, value in values.items() if name in DECLARED},
         )
         _checks.positive(largest_noise_step=self.largest_noise_step)
+        if self.group_optimizers and self.noise_allocation != "per_group":
+            raise ParameterError(
+                "group_optimizers",
+                self.group_optimizers,
+                f"releases every group's sum, but `noise_allocation`={self.noise_allocation!r} is for their average",
+                "use `noise_allocation`='per_group'",
+            )
         for name in ("n_steps", "n_members", "max_physical_batch_size"):
             object.__setattr__(self, name, int(values[name]))
 
@@ -71,6 +83,17 @@ class TrainConfig:
             return self.learning_rates[part]
         decay = math.sqrt((step + 1) * (1 + n_groups * (noise_multiplier * self.clip_norm) ** 2))
         return self.learning_rates[0] * n_groups / decay
+
+    def is_after_adam(self, step: int) -> bool:
+        """Whether Adam has handed over to SGD at a step counted from zero: for the last tenth of a run."""
+        return self.optimizer == "adam_then_sgd" and step >= 0.9 * self.n_steps
+
+    def step_size(self, step: int, *, n_groups: int, noise_multiplier: float, noise_std: float) -> float:
+        """Step size of an update: the schedule's, or that of SGD after Adam, lowered where the noise is large."""
+        rate = self.learning_rate(step, n_groups=n_groups, noise_multiplier=noise_multiplier)
+        if self.is_after_adam(step):
+            rate = self.sgd_learning_rate
+        return min(rate, self.largest_noise_step / noise_std) if noise_std else rate
 
 
 def plain(value: Any) -> Any:

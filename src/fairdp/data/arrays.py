@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairdp import _checks
 from fairdp._checks import DataError
 from fairdp.config import limits
 from fairdp.data.grouped import GroupedData
-from fairdp.data.labels import binary_codes
+from fairdp.data.labels import binary_codes, label_codes
 from fairdp.data.sensitive import codes_of, groups_of
 
 
@@ -88,6 +88,16 @@ def records_of(estimator: Any, X: ArrayLike, *, shape: tuple[int, ...]) -> NDArr
     if records.shape[1:] != shape:
         raise DataError(f"X has records of shape {records.shape[1:]}, but the model was fitted on {shape}.")
     return records
+
+
+def labelled_arrays(estimator: Any, X: ArrayLike, y: ArrayLike, sensitive_features: ArrayLike | None) -> GroupedData:
+    """Labelled records of the groups that a fitted estimator knows."""
+    check_is_fitted(estimator)
+    records, names = records_of(estimator, X, shape=estimator.score_model_.shape), estimator.group_names_
+    labels = label_codes(y, estimator.classes_)
+    if len(labels) != len(records):
+        raise DataError(f"y has {len(labels)} entries, but X has {len(records)} records.")
+    return GroupedData(records, labels, codes_of(sensitive_features, len(records), names), names)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,12 @@ FILE_COLUMNS = (
     LABEL,
 )
 SEX_NAMES = {"1": "Male", "2": "Female"}
+# What the codes mean, for groups; the codes for others, and those that nobody has documented, are one group.
+GROUP_NAMES = {
+    "EDUCATION": {"1": "graduate school", "2": "university", "3": "high school"},
+    "MARRIAGE": {"1": "married", "2": "single"},
+}
+OTHER = "other"
 
 
 def credit_schema() -> TableSchema:
@@ -61,6 +69,23 @@ def read_credit(folder: str | Path) -> pd.DataFrame:
     """All rows with the label column ``Default`` and sex as ``Male`` or ``Female``."""
     frame = canonical_credit(_read_csv((Path(folder) / "UCI_Credit_Card.csv").read_bytes()))
     return frame.assign(SEX=[SEX_NAMES.get(code, code) for code in spellings_of(frame["SEX"])])
+
+
+def with_named_groups(
+    schema: TableSchema, frames: Sequence[pd.DataFrame]
+) -> tuple[TableSchema, tuple[pd.DataFrame, ...]]:
+    """A schema and its rows with words in place of the codes of protected columns, so that groups have names."""
+    named = {name: GROUP_NAMES[name] for name in schema.sensitive if name in GROUP_NAMES}
+    groups = tuple(
+        (*named[name].values(), OTHER) if name in named else values
+        for name, values in zip(schema.sensitive, schema.groups, strict=True)
+    )
+    return replace(schema, groups=groups), tuple(
+        frame.assign(
+            **{name: [words.get(code, OTHER) for code in spellings_of(frame[name])] for name, words in named.items()}
+        )
+        for frame in frames
+    )
 
 
 def canonical_credit(frame: pd.DataFrame) -> pd.DataFrame:

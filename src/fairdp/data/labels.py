@@ -31,3 +31,17 @@ def binary_codes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]
         held = f"y holds only {classes[0].item()!r}" if len(classes) else "y is empty"
         raise DataError(f"Classifier can't train when only one class is present: {held}; check the label.")
     return classes, codes.astype(np.int64)
+
+
+def label_codes(labels: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Which of a model's two labels each record has.
+
+    >>> label_codes(["no", "no"], np.array(["no", "yes"]))
+    array([0, 0])
+    """
+    given = np.asarray(labels)
+    unknown = given[~np.isin(given, classes)]
+    if len(unknown):
+        known = " and ".join(repr(value) for value in classes.tolist())
+        raise DataError(f"y holds {unknown[0].item()!r}, but the model knows the labels {known}.")
+    return (given == classes[1]).astype(np.int64)

@@ -139,6 +139,13 @@ class TableSchema:
             )
         return codes, self.group_names
 
+    def protecting(self, names: Sequence[str]) -> "TableSchema":
+        """The same table with these columns protected: no longer inputs, as little as those that were so before."""
+        listed = [column for column in (*self.columns, *self.protected) if isinstance(column, Categorical)]
+        values = {column.name: column.categories for column in listed}
+        columns = tuple(column for column in self.columns if column.name not in names)
+        return replace(self, columns=columns, sensitive=tuple(names), groups=tuple(values[name] for name in names))
+
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain values that JSON and YAML can hold."""
         types = {kind: name for name, kind in COLUMN_TYPES.items()}

@@ -1,8 +1,10 @@
 """UTKFace: grey 48 × 48 faces; the label is age above 35, the groups are white and non-white."""
 
 import hashlib
+import itertools
 import re
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from fairdp.data.grouped import GroupedData
 
 SIDE = 48
 AGE_LIMIT = 35
-GROUP_NAMES = ("white", "non-white")
+# The values of each column that may be protected; the paper has the first.
+GROUP_NAMES = {"race": ("white", "non-white"), "gender": ("male", "female")}
 LICENCE = (
     "UTKFace is available for non-commercial research purposes only; the copyright of each image belongs to "
     "its owner. The images may not be redistributed."
@@ -81,11 +84,20 @@ def read_utkface(folder: str | Path) -> Faces:
         raise DataError("utkface48.npz is damaged or another file; get the data set again.") from None
 
 
-def grouped_faces(faces: Faces, rows: NDArray[np.int64]) -> GroupedData:
-    """The images at these positions with values in [0, 1], shape (n_rows, 1, 48, 48)."""
+def grouped_faces(faces: Faces, rows: NDArray[np.int64], protected: Sequence[str] = ("race",)) -> GroupedData:
+    """The images at these positions with values in [0, 1], shape (n_rows, 1, 48, 48), in groups of these columns."""
     X = faces.pixels[rows].astype(np.float32)[:, None]
     X /= 255
-    return GroupedData(X, faces.labels[rows], faces.groups[rows], GROUP_NAMES)
+    codes = {"race": faces.groups, "gender": faces.gender.astype(np.int64)}
+    groups = np.zeros(len(rows), dtype=np.int64)
+    for column in protected:
+        groups = len(GROUP_NAMES[column]) * groups + codes[column][rows]
+    return GroupedData(X, faces.labels[rows], groups, group_names(protected))
+
+
+def group_names(protected: Sequence[str]) -> tuple[str, ...]:
+    """One value of each of these columns, as tables name their groups; the last changes fastest."""
+    return tuple(" & ".join(values) for values in itertools.product(*(GROUP_NAMES[column] for column in protected)))
 
 
 def duplicate_clusters(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:

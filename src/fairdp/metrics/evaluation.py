@@ -8,7 +8,8 @@ from fairlearn.metrics import MetricFrame, count
 from numpy.typing import ArrayLike, NDArray
 
 from fairdp import _checks
-from fairdp._checks import DataError, ParameterError
+from fairdp._checks import ParameterError
+from fairdp.data.labels import label_codes
 from fairdp.data.sensitive import groups_of
 from fairdp.metrics.intervals import confidence_intervals, drawn_rates, gap_interval, including, ratio_interval
 from fairdp.metrics.rates import Counts, decision_counts
@@ -93,18 +94,14 @@ class Evaluation(MetricFrame):
 
 def evaluation_of(model: Any, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any, **options: Any) -> Evaluation:
     """What a fitted model decides about labelled records, whose groups need not be those it was trained on."""
-    labels, classes = np.asarray(y), model.classes_
-    unknown = labels[~np.isin(labels, classes)]
-    if len(unknown):
-        known = " and ".join(repr(value) for value in classes.tolist())
-        raise DataError(f"y holds {unknown[0].item()!r}, but the model knows the labels {known}.")
+    labels = label_codes(y, model.classes_)
     scores = model.decision_function(X)
     groups, names = groups_of(sensitive_features, len(scores))
     decides_by_group = model.predictor_.flips is not None
     decided = model.predict(X, sensitive_features=sensitive_features if decides_by_group else None)
     return Evaluation(
-        (labels == classes[1]).astype(np.int64),
-        (decided == classes[1]).astype(np.int64),
+        labels,
+        (decided == model.classes_[1]).astype(np.int64),
         scores=scores,
         groups=groups,
         group_names=names,

@@ -64,7 +64,7 @@ class HeadOnly:
         where = slice(self.model.n_extractor_params, None)
 
         def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
-            return [HeadTerm(X, score_gradients, where, members)]
+            return [HeadTerm(X, score_gradients, where, members, self.model.bias)]
 
         return Passed(self.model.outputs(X), backward)
 
@@ -107,7 +107,7 @@ class Hooked:
             if embeddings.requires_grad:
                 deltas = self.model.pulled_back(score_gradients)
                 torch.autograd.grad(embeddings, anchor, deltas, allow_unused=True)
-            return [HeadTerm(fixed, score_gradients, where, members), *terms]
+            return [HeadTerm(fixed, score_gradients, where, members, self.model.bias), *terms]
 
         return Passed(self.model.outputs(fixed), backward)
 
@@ -177,7 +177,7 @@ class RecordByRecord:
         where = slice(self.model.n_extractor_params, None)
 
         def backward(score_gradients: Tensor, members: Tensor | None = None) -> list[LayerTerm]:
-            terms: list[LayerTerm] = [HeadTerm(embeddings, score_gradients, where, members)]
+            terms: list[LayerTerm] = [HeadTerm(embeddings, score_gradients, where, members, self.model.bias)]
             if not params:
                 return terms
             deltas = self.model.pulled_back(score_gradients)

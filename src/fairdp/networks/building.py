@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -47,8 +48,9 @@ def build_model(
         Whether all its numbers will be read from elsewhere, so that what it starts from does not matter.
     """
     generator = torch.Generator().manual_seed(seed)
+    heads: dict[str, Any] = {"n_cells": config.n_cells, "bias": config.bias}
     if module is None:
-        model = ScoreModel(_known_extractor(config, shape, generator), shape, generator, n_cells=config.n_cells)
+        model = ScoreModel(_known_extractor(config, shape, generator), shape, generator, **heads)
     else:
         # Another stream than the head's, which would otherwise repeat the numbers of the first layer.
         own_seed = int(torch.randint(_LARGEST_SEED, (1,), generator=generator))
@@ -57,7 +59,7 @@ def build_model(
             check_untrained(extractor)
         # Its first forward pass may draw as well.
         with seeded_globally(own_seed):
-            model = ScoreModel(extractor, shape, generator, n_cells=config.n_cells)
+            model = ScoreModel(extractor, shape, generator, **heads)
     note_start(model.extractor)
     return model
 

@@ -40,7 +40,7 @@ class ParameterSmoothing:
 
 
 class ScoreModel:
-    """z(x) = ⟨w, ξ(x)⟩ + b, the mean over one or more heads (w, b) of the same embedding ξ.
+    """z(x) = ⟨w, ξ(x)⟩ + b, the mean over one or more heads (w, b) of the same embedding ξ; b may be left out.
 
     A joint model has a head for each cell, group by label, whose softmax is the chance P_c of the cell; its score is
     what a positive decision is worth, z(x) = Σ_c v_c P_c(x), with a value v_c for each cell.
@@ -60,11 +60,15 @@ class ScoreModel:
         What the head's first weights are drawn from; None: always the same ones.
     n_cells
         Number of cells of a joint model, two for each group (`cell_codes`); zero for an ordinary one.
+    bias
+        Whether heads have a bias; those of a joint model always do.
 
     Attributes
     ----------
     heads
-        The heads (w, b), a view of shape (n_members, width + 1), or (n_cells, width + 1).
+        The heads (w, b), a view of shape (n_members, head_size), or (n_cells, head_size).
+    head_size
+        Numbers of a head: the width of the embedding, and one for the bias.
     cell_values
         The values v of a joint model, shape (n_cells,); None for an ordinary one.
     smoothing
@@ -80,6 +84,7 @@ class ScoreModel:
         generator: torch.Generator | None = None,
         *,
         n_cells: int = 0,
+        bias: bool = True,
     ) -> None:
         refuse_mixing_layers(extractor)
         for layer in extractor.modules():
@@ -90,6 +95,7 @@ class ScoreModel:
         self.keeps_records_apart = keeps_records_apart(extractor)
         self.shape = shape
         self.width = self._width_of_embedding()
+        self.bias, self.head_size = bias, self.width + bias
         self.slices: dict[str, slice] = {}
         start = 0
         trainable = {name: p for name, p in extractor.named_parameters() if p.requires_grad}
@@ -99,7 +105,7 @@ class ScoreModel:
         self.n_extractor_params = start
         self.n_cells = n_cells
         self.cell_values = plain_values(n_cells) if n_cells else None
-        self.params = torch.zeros(start + max(1, n_cells) * (self.width + 1))
+        self.params = torch.zeros(start + max(1, n_cells) * self.head_size)
         for name, parameter in trainable.items():
             self.params[self.slices[name]] = parameter.detach().flatten()
         if not n_cells:
@@ -115,7 +121,7 @@ class ScoreModel:
 
     def replace_params(self, params: Tensor) -> None:
         """Take over another vector, possibly with another number of heads."""
-        if (params.numel() - self.n_extractor_params) % (self.width + 1):
+        if (params.numel() - self.n_extractor_params) % self.head_size:
             raise ValueError(f"a vector of {params.numel()} parameters does not fit this model.")
         self.params = params
         self._attach()
@@ -216,13 +222,18 @@ class ScoreModel:
         """What training sees: the score of the only head, shape (n_records,), or one for each cell, (…, n_cells)."""
         if self.n_cells:
             return torch.addmm(self.heads[:, -1], embeddings, self.heads[:, :-1].T)
-        return torch.addmv(self.heads[0, -1], embeddings, self.heads[0, :-1])
+        weights, bias = self.split(self.heads[0])
+        return torch.addmv(bias, embeddings, weights)
 
     def pulled_back(self, score_gradients: Tensor) -> Tensor:
         """Gradients at the embeddings, from those at the outputs."""
         if self.n_cells:
             return score_gradients @ self.heads[:, :-1]
-        return torch.outer(score_gradients, self.heads[0, :-1])
+        return torch.outer(score_gradients, self.heads[0, : self.width])
+
+    def split(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and biases of heads, which are zero for heads without."""
+        return heads[..., : self.width], heads[..., self.width :].sum(-1)
 
     def cell_chances(self, X: Tensor) -> Tensor:
         """P of each cell by a joint model, in double precision, shape (n_records, n_cells)."""
@@ -244,8 +255,8 @@ class ScoreModel:
         if self.cell_values is not None:
             return (self.cell_chances(X) @ self.cell_values).float()
         # In double precision, so that a record's score hardly depends on how many others are scored with it.
-        head = self.heads.mean(0).double()
-        parts = [(embedded.double() @ head[:-1] + head[-1]).float() for embedded in self.embeddings(X)]
+        weights, bias = self.split(self.heads.mean(0).double())
+        parts = [(embedded.double() @ weights + bias).float() for embedded in self.embeddings(X)]
         return torch.cat(parts) if parts else torch.empty(0)
 
     def embeddings(self, X: Tensor) -> Iterator[Tensor]:
@@ -266,7 +277,7 @@ class ScoreModel:
 
     def _attach(self) -> None:
         """Let the heads and the extractor's parameters be views of the vector; autograd never sees them."""
-        self.heads = self.params[self.n_extractor_params :].view(-1, self.width + 1)
+        self.heads = self.params[self.n_extractor_params :].view(-1, self.head_size)
         for name, parameter in self.extractor.named_parameters():
             parameter.requires_grad_(False)
             if name in self.slices:

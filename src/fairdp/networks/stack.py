@@ -72,7 +72,7 @@ class LinearStack:
     def _terms(self, outputs: list[Tensor], score_gradients: Tensor, members: Tensor | None) -> list[LayerTerm]:
         """The way back through all layers; ``outputs`` are the records and what each layer made of them."""
         where = slice(self.model.n_extractor_params, None)
-        terms: list[LayerTerm] = [HeadTerm(outputs[-1], score_gradients, where, members)]
+        terms: list[LayerTerm] = [HeadTerm(outputs[-1], score_gradients, where, members, self.model.bias)]
         if not self.steps:
             return terms
         deltas = self.model.pulled_back(score_gradients)

@@ -214,7 +214,7 @@ class EmbeddingTerm:
 
 @dataclass(eq=False)
 class HeadTerm:
-    """The linear head with its bias as last coordinate; ``members`` sends each record to one of several heads.
+    """The linear head, its bias, if any, as last coordinate; ``members`` sends each record to one of several heads.
 
     ``embeddings`` ξ has shape (n_records, width) and ``score_gradients`` ∂loss/∂z shape (n_records,), or in a joint
     model, where every record pulls at every head, (n_records, n_cells).
@@ -224,28 +224,31 @@ class HeadTerm:
     score_gradients: Tensor
     where: slice
     members: Tensor | None = None
+    bias: bool = True
 
     def squared_norms(self) -> Tensor:
         pulls = self.score_gradients if self.score_gradients.ndim == 1 else row_norms(self.score_gradients)
         products = row_norms(self.embeddings).mul_(pulls)
-        return torch.addcmul(pulls * pulls, products, products)
+        return torch.addcmul(pulls * pulls, products, products) if self.bias else products.square_()
 
     def add_weighted_sum(self, coefficients: Tensor, total: Tensor) -> None:
-        heads = total[self.where].view(-1, self.embeddings.shape[1] + 1)
+        width = self.embeddings.shape[1]
+        heads = total[self.where].view(-1, width + self.bias)
         if self.score_gradients.ndim == 2:
             self._add(self.score_gradients * coefficients[:, None], heads)
             return
         scaled = coefficients * self.score_gradients
         if self.members is None:
-            heads[0, :-1].addmv_(self.embeddings.T, scaled)
-            heads[0, -1].add_(scaled.sum())
+            heads[0, :width].addmv_(self.embeddings.T, scaled)
+            heads[0, width:].add_(scaled.sum())
             return
         self._add(functional.one_hot(self.members, len(heads)).to(scaled.dtype).mul_(scaled[:, None]), heads)
 
     def _add(self, pulls: Tensor, heads: Tensor) -> None:
         """Add what the records pull at each head, shape (n_records, n_heads)."""
-        heads[:, :-1].add_(pulls.T @ self.embeddings)
-        heads[:, -1].add_(pulls.sum(0))
+        width = self.embeddings.shape[1]
+        heads[:, :width].add_(pulls.T @ self.embeddings)
+        heads[:, width:].add_(pulls.sum(0)[:, None])
 
     def erase(self, rows: Tensor) -> None:
         self.embeddings, self.score_gradients = self.embeddings.clone(), self.score_gradients.clone()

@@ -166,7 +166,7 @@ def _paid_counts(saved: SavedModel) -> Fit:
         certificate=saved.certificate,
         frontier=about.frontier,
         target=about.target,
-        n_inputs=about.heads[1] - 1,
+        n_inputs=about.heads[1] - about.model.bias,
     )
 
 

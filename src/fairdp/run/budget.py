@@ -35,7 +35,9 @@ def budget_of(
     goal.check_for(method, counted=group_sizes == NOISY)
     if not goal.epsilon_follows:
         return goal.budget()
-    config = train_config(kind, method, (_ANY_SIZE,) * n_groups, **at_fixed_rate(training, method, kind))
+    # Nor does it depend on weights, whose names are held against those of the groups later on.
+    chosen = {**at_fixed_rate(training, method, kind), "group_weights": None}
+    config = train_config(kind, method, (_ANY_SIZE,) * n_groups, **chosen)
     recipe = METHODS[method].recipe(config, (_ANY_SIZE,) * n_groups)
     given: dict[str, Any] = {"noise_multiplier": goal.noise_multiplier, "n_steps": goal.n_steps}
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._checks import ParameterError
 from fairdp.accounting.account import SizesNoise, sizes_noise
 from fairdp.accounting.words import NOISY
-from fairdp.config.defaults import SMALLEST_BATCH
+from fairdp.config.defaults import SMALLEST_BATCH, in_order
 from fairdp.data.grouped import GroupedData
 from fairdp.data.splits import split_by_own_coin
 from fairdp.methods import METHODS
@@ -80,12 +79,8 @@ def hold_out(
 
 def declared_sizes(declared: object, group_names: tuple[str, ...]) -> tuple[float, ...]:
     """Sizes that were declared, in the order of the groups, which they must name; none if none were."""
-    if not isinstance(declared, Mapping):
-        return ()
-    if set(declared) != set(group_names):
-        names = ", ".join(map(repr, group_names))
-        raise ParameterError("group_sizes", dict(declared), f"must name the groups {names}, all of them and no other")
-    return tuple(float(declared[name]) for name in group_names)
+    known = in_order("group_sizes", declared if isinstance(declared, Mapping) else None, group_names)
+    return () if known is None else tuple(map(float, known.values()))
 
 
 def counted_sizes(exact: NDArray[np.int64], noise: SizesNoise, rand_below: RandBelow) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import NOISY, PUBLIC
-from fairdp.config.defaults import check_groups, train_config
+from fairdp.config.defaults import check_group_parameters, check_groups, in_order, train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 from fairdp.run.budget import at_fixed_rate, paid_beside
@@ -69,7 +69,9 @@ def plan_run(
         Noise that was chosen, with a number of steps, whose ε the budget is (`budget_of`), or for as many as the
         budget allows. None finds the noise that budget and number of steps need.
     """
+    check_group_parameters(method, training)
     names, numbers = tuple(sizes), tuple(sizes.values())
+    training = {**training, "group_weights": in_order("group_weights", training.get("group_weights"), names)}
     budget.check_for(sum(numbers) / (1 - certify_fraction))
     if noise_multiplier is not None and training["n_steps"] is not None:
         training = at_fixed_rate(training, method, kind)

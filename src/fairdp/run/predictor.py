@@ -26,7 +26,8 @@ class Predictor:
     kind
         ``"deterministic"``: positive if the mean score of the heads is at least zero. ``"gibbs"``: a head drawn at
         random for each person decides. ``"smoothed"``: positive with probability
-        :math:`\Phi(z / (s \sqrt{\|\xi\|^2 + 1}))`, as if the head were drawn with deviation s for each person.
+        :math:`\Phi(z / (s \sqrt{\|\xi\|^2 + 1}))`, as if the head were drawn with deviation s for each person; a head
+        without a bias has no 1, and where ξ is zero the decision is positive.
     smoothing
         The deviation s; used by ``"smoothed"``.
     dilution, constant
@@ -104,7 +105,7 @@ class Predictor:
         """Bound on every gap that needs no data; None if there is none below one."""
         if self.kind == "smoothed":
             head = model.heads.mean(0).double().numpy()
-            tau = input_agnostic_bound(head, smoothing=self.smoothing, nonnegative=False)
+            tau = input_agnostic_bound(head, smoothing=self.smoothing, nonnegative=False, bias=model.bias)
         else:
             tau = 1.0
         tau *= 1 - self.dilution
@@ -145,8 +146,8 @@ def _deterministic(
 def _gibbs(
     model: ScoreModel, records: Tensor, smoothing: float, scores: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    heads = model.heads
-    parts = [(xi @ heads[:, :-1].T + heads[:, -1] >= 0).double().mean(1) for xi in model.embeddings(records)]
+    weights, biases = model.split(model.heads)
+    parts = [(xi @ weights.T + biases >= 0).double().mean(1) for xi in model.embeddings(records)]
     return torch.cat(parts).numpy() if parts else np.empty(0)
 
 
@@ -155,7 +156,7 @@ def _smoothed(
 ) -> NDArray[np.float64]:
     norms = [torch.linalg.vector_norm(xi, dim=1).double().numpy() for xi in model.embeddings(records)]
     lengths = np.concatenate(norms) if norms else np.empty(0)
-    return smoothed_probability(_scores(model, records, scores), lengths, smoothing=smoothing)
+    return smoothed_probability(_scores(model, records, scores), lengths, smoothing=smoothing, bias=model.bias)
 
 
 def _scores(model: ScoreModel, records: Tensor, known: NDArray[np.float64] | None) -> NDArray[np.float64]:

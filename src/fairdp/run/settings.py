@@ -10,7 +10,14 @@ from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.config.certificate import METRICS, NoCertificate
-from fairdp.config.defaults import ROW_NORMS, TRAINING_PARAMETERS, defaults_of, kind_of, train_config
+from fairdp.config.defaults import (
+    ROW_NORMS,
+    TRAINING_PARAMETERS,
+    check_group_parameters,
+    defaults_of,
+    kind_of,
+    train_config,
+)
 from fairdp.config.model import ModelConfig
 from fairdp.config.parameters import Parameters, check_parameters
 from fairdp.config.preregistration import CertificationSettings, Preregistration
@@ -37,6 +44,7 @@ class RunSettings:
     hidden: tuple[int, ...]
     activation: str | None
     normalize_embedding: bool
+    bias: bool
     module: ExtractorBuilder | None
     training: dict[str, Any]
     group_sizes: str | dict[str, float] | None
@@ -99,9 +107,12 @@ class RunSettings:
                 "has its own decision rule",
                 "use `predictor`='deterministic', or `method`='fairdp'",
             )
+        check_group_parameters(self.method, self.training)
         grouping = self.training["grouping"]
         if grouping != "attribute" and self.method != "dp_is_sgd":
             raise ParameterError("grouping", grouping, "is for `method`='dp_is_sgd' only")
+        if not self.bias and (method.joint or method.closed_form):
+            raise ParameterError("bias", self.bias, f"is not for `method`={self.method!r}", "leave it out")
 
     def _check_target(self) -> None:
         """Refuse a target that the method would not aim at."""
@@ -157,6 +168,7 @@ class RunSettings:
             hidden=self.hidden,
             activation=self.activation or defaults_of(kind, self.method).activation,
             normalize_embedding=self.normalize_embedding,
+            bias=self.bias,
             n_active=n_active if method.closed_form else 0,
         )
         if not method.joint:
@@ -187,9 +199,10 @@ class RunSettings:
             hidden=chosen.hidden,
             activation=chosen.activation,
             normalize_embedding=chosen.normalize_embedding,
+            bias=chosen.bias,
             module=chosen.module,
-            training={name: getattr(chosen, name) for name in TRAINING_PARAMETERS},
-            group_sizes=_plain_sizes(chosen.group_sizes),
+            training={name: _by_name(getattr(chosen, name)) for name in TRAINING_PARAMETERS},
+            group_sizes=_by_name(chosen.group_sizes),
             certification=CertificationSettings(
                 fraction=chosen.certify_fraction, registration=registration, target_tau=chosen.target_tau
             ),
@@ -220,6 +233,6 @@ def _rows_of(n_inputs: int, columns: EncodedColumns | None) -> dict[str, Any]:
     }
 
 
-def _plain_sizes(chosen: Any) -> Any:
-    """Declared sizes with names and numbers as files hold them; what is refused later stays as it is."""
-    return {str(name): plain(size) for name, size in chosen.items()} if isinstance(chosen, Mapping) else chosen
+def _by_name(chosen: Any) -> Any:
+    """What was declared of groups, with names and numbers as files hold them; anything else stays as it is."""
+    return {str(name): plain(value) for name, value in chosen.items()} if isinstance(chosen, Mapping) else chosen

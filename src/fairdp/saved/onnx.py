@@ -166,7 +166,7 @@ class _Score(nn.Module):
     def __init__(self, model: ScoreModel) -> None:
         super().__init__()
         self.extractor, self.slices, self.head_at = model.extractor, model.slices, model.n_extractor_params
-        self.head = model.heads.mean(0)
+        self.head, self.width = model.heads.mean(0), model.width
 
     def forward(self, records: Tensor, draw: Tensor | None = None) -> Tensor:
         parameters, head = {}, self.head
@@ -176,7 +176,7 @@ class _Score(nn.Module):
             }
             head = draw[self.head_at :].view(-1, len(head)).mean(0)
         embeddings = torch.func.functional_call(self.extractor, parameters, (records,)).flatten(1)
-        return (embeddings @ head[:-1, None] + head[-1]).flatten()
+        return (embeddings @ head[: self.width, None] + head[self.width :].sum()).flatten()
 
 
 class _JointScore(nn.Module):

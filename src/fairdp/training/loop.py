@@ -21,7 +21,7 @@ from fairdp.training.sampling import PoissonSampler, Positions, blocks_of
 from fairdp.training.state import TrainingState
 from fairdp.training.sums import Sums
 from fairdp.training.surveys import tell_input_layer
-from fairdp.training.update import descend, project_to_ball, split_into_members, weight_in_average
+from fairdp.training.update import averaged, descend, project_to_ball, split_into_members, weight_in_average
 
 
 class PrivacyBudgetExceeded(RuntimeError):
@@ -39,8 +39,9 @@ def steps(state: TrainingState, data: GroupedData, plan: Plan, config: TrainConf
 class Trainer:
     """One run on one data set.
 
-    Group models that start from the same point and take one step average to one step along the average gradient, so
-    a group is a weight per record and no group model ever exists.
+    Group models that start from the same point and take one step of SGD average to one step along the average gradient,
+    so a group is a weight per record and no group model exists. With an optimiser for every group, the gradient has a
+    row for each of them, and an update makes the group models from it.
     """
 
     def __init__(self, state: TrainingState, data: GroupedData, plan: Plan, config: TrainConfig) -> None:
@@ -79,7 +80,7 @@ class Trainer:
 
     @torch.no_grad()
     def release(self, n_members: int = 1) -> Tensor:
-        """The noisy gradient of one step, flat; whatever is made from it costs no more privacy."""
+        """The noisy gradient of one step, flat, or a row for each group; what is made from it costs no more privacy."""
         state = self.state
         if state.step >= self.plan.n_steps:
             raise PrivacyBudgetExceeded(f"all {self.plan.n_steps} planned steps have been taken; plan more beforehand.")
@@ -96,16 +97,20 @@ class Trainer:
         if isinstance(self.beside, Coordinates):
             self.companion.learn(noisy[-self.beside.size :], state.memory)
             noisy = noisy[: -self.beside.size]
+        if self.plan.recipe.group_optimizers:
+            # Each group's own mean; where there is one gradient for all, records have these weights already.
+            noisy /= torch.from_numpy(self.plan.recipe.expected_batch_sizes[:, None])
         return noisy
 
     def update(self, noisy: Tensor, n_members: int) -> None:
-        """Lines 12 and 13: groups have equal weight in the sum, so one update averages theirs; or Algorithm 2."""
+        """Lines 12 and 13: one update, which averages those of the groups; or Algorithm 2, which is SGD for all."""
         state, config = self.state, self.config
         if n_members == 1:
             descend(state, noisy, self.plan, config)
             return
-        width, rate = state.model.width, config.sgd_learning_rate
-        heads = split_into_members(state.model.params, noisy, width=width, n_members=n_members, learning_rate=rate)
+        noisy = averaged(noisy, self.plan) if self.plan.recipe.group_optimizers else noisy
+        size, rate = state.model.head_size, config.sgd_learning_rate
+        heads = split_into_members(state.model.params, noisy, size=size, n_members=n_members, learning_rate=rate)
         state.model.replace_params(heads)
 
     @torch.no_grad()

@@ -49,11 +49,11 @@ class Records:
     """All records of a run, as a model takes them: inputs, or embeddings that no training changes."""
 
     def __init__(self, model: ScoreModel, data: GroupedData, recipe: Recipe, *, max_part: int) -> None:
-        self.model, self.max_part = model, max_part
+        self.model, self.max_part, self.by_group = model, max_part, recipe.group_optimizers
         # Torch wants writable memory, though nothing here writes; only read-only arrays are copied.
         self.X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
         self.y = torch.tensor(data.y, dtype=torch.float32)
-        self.groups = torch.from_numpy(data.groups)
+        self.groups, self.n_groups = torch.from_numpy(data.groups), data.n_groups
         weights = recipe.record_weights[data.groups]
         if data.weights is not None:
             # At most one each: no record can have more influence than is accounted for.
@@ -96,13 +96,27 @@ class Records:
         return extractor.sparse(rows) if isinstance(extractor, HatRows) else rows
 
     def batch(self, chosen: Sequence[Positions], members: Sequence[Tensor] | None = None) -> "list[Block]":
-        """The records at these positions, block by block, each with the head that it goes to if there are several."""
+        """The records at these positions, block by block, each with the head that it goes to if there are several.
+
+        Where groups are summed apart, a block of each group takes the place of every block.
+        """
         blocks = [torch.from_numpy(positions) for positions in chosen]
+        heads: Sequence[Tensor | None] = members or [None] * len(blocks)
+        if self.by_group:
+            return [block for pair in zip(blocks, heads, strict=True) for block in self._blocks_of_groups(*pair)]
         if len(blocks) == 1 and 0 < len(blocks[0]) <= self.max_part:
-            return [Block(self, blocks[0], members[0] if members else None, keeps="pass")]
+            return [Block(self, blocks[0], heads[0], keeps="pass")]
         is_small = self.row_bytes * sum(len(block) for block in blocks) <= _MOST_BYTES_OF_A_BATCH
         keeps: Keeps = "rows" if is_small else "nothing"
-        return [Block(self, block, members[i] if members else None, keeps=keeps) for i, block in enumerate(blocks)]
+        return [Block(self, *pair, keeps=keeps) for pair in zip(blocks, heads, strict=True)]
+
+    def _blocks_of_groups(self, chosen: Tensor, members: Tensor | None) -> "Iterator[Block]":
+        """Line 7 of Algorithm 1: the batch of each group, possibly empty."""
+        groups = self.groups[chosen]
+        for group in range(self.n_groups):
+            mine = (groups == group).nonzero().flatten()
+            own = None if members is None else members[mine]
+            yield Block(self, chosen[mine], own, keeps="nothing", group=group)
 
     @property
     def is_sparse(self) -> bool:
@@ -130,11 +144,14 @@ class Block:
     """The sampled records of one block, in parts, to be iterated over once or twice.
 
     A batch that is a single part keeps its forward pass, to go forward once even if it is gone through twice; of a
-    larger batch only the rows are kept, as long as there is room for them.
+    larger batch only the rows are kept, as long as there is room for them. ``group`` is that of all its records, where
+    groups are summed apart.
     """
 
-    def __init__(self, records: Records, chosen: Tensor, members: Tensor | None, *, keeps: Keeps) -> None:
-        self.records, self.chosen, self.members = records, chosen, members
+    def __init__(
+        self, records: Records, chosen: Tensor, members: Tensor | None, *, keeps: Keeps, group: int | None = None
+    ) -> None:
+        self.records, self.chosen, self.members, self.group = records, chosen, members, group
         self._rows = records.X.index_select(0, chosen) if keeps == "rows" and not records.is_sparse else None
         self._only = self._part(0) if keeps == "pass" else None
 

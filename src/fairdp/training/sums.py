@@ -36,14 +36,19 @@ class Sums:
         return BoundedSum(_added(sums), np.ones(len(self.recipe.group_sizes)))
 
     def clipped_gradients(self, batch: list[Block], memory: Memory, n_members: int = 1) -> BoundedSum:
-        """Sum of the batch's weighted, clipped gradients, with what the companion has clipped together with them."""
+        """Sum of the batch's weighted, clipped gradients, with what the companion has clipped together with them.
+
+        Where groups have their own optimisers, a row for each group: of all rows, a record moves that of its own.
+        """
         n_heads = self.model.n_cells or n_members
-        n_params = self.model.n_extractor_params + n_heads * (self.model.width + 1)
+        n_params = self.model.n_extractor_params + n_heads * self.model.head_size
         n_further = self.beside.size if isinstance(self.beside, Coordinates) else 0
-        factors, sums = self.clip_factors(memory), []
+        factors, apart = self.clip_factors(memory), self.recipe.group_optimizers
+        sums: list[list[Tensor]] = [[] for _ in (self.recipe.group_sizes if apart else (0,))]
         for block in batch:
             # Parts are summed in double precision: over many records single precision would round past the bound.
-            sums.append(torch.zeros(n_params + n_further, dtype=torch.float64))
+            total = torch.zeros(n_params + n_further, dtype=torch.float64)
+            sums[block.group or 0].append(total)
             for part in block:
                 subtotal = torch.zeros(n_params + n_further)
                 terms = self._gradients(part, memory)
@@ -51,8 +56,9 @@ class Sums:
                     terms = [*terms, ApartTerm(self.companion.contributions(_seen(part), memory), subtotal[n_params:])]
                 clip_norm = self.recipe.clip_norm * (factors if len(factors) == 1 else factors[part.groups])
                 clip_and_add(terms, part.weights, clip_norm=clip_norm, total=subtotal[:n_params], norms=part.norms)
-                sums[-1] += subtotal
-        return BoundedSum(_added(sums), self.recipe.sensitivities * factors.numpy())
+                total += subtotal
+        rows = [_added(blocks) for blocks in sums]
+        return BoundedSum(torch.stack(rows) if apart else rows[0], self.recipe.sensitivities * factors.numpy())
 
     def clip_factors(self, memory: Memory) -> Tensor:
         """Factor on the clip norm of each group, or a single one for all."""

@@ -8,12 +8,13 @@ import pytest
 from scipy.stats import t as student
 
 from fairdp.experiments.studies import STUDIES
-from fairdp.experiments.studies.paper_certificate import PRINTED_ERRORS, mc_error_study
+from fairdp.experiments.studies.paper_certificate import PRINTED_ERRORS, printed_errors
 from fairdp.experiments.studies.paper_tables import PRINTED_SIZES, dataset_study
 from fairdp.experiments.studies.paper_tradeoffs import relative_reduction, t_test
 from fairdp.experiments.studies.protocol import N_SEEDS, NOTHING_HELD_OUT, PAPER_METHODS, Setting, controls, settings_of
 from fairdp.experiments.studies.results import Run, csv_bytes, write_results
 from fairdp.experiments.sweeps.fits import GAPS, Trained
+from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.store import Store
 
 PAPER = [study.name for study in STUDIES.values() if study.paper]
@@ -90,8 +91,8 @@ def test_a_control_is_moved_to_the_rate_of_each_seed():
 @pytest.mark.parametrize("dataset", [pytest.param(name, marks=pytest.mark.needs_data(name)) for name in PRINTED_ERRORS])
 def test_monte_carlo_errors_have_the_printed_digits(dataset):
     """Less than one unit of the last printed digit: some are cut off, and 6.046e-4 was rounded twice, to 6.1e-4."""
-    (row,) = mc_error_study(real(dataset)).figures["rows"]
-    for error, printed in zip(row["errors"], PRINTED_ERRORS[dataset], strict=True):
+    errors = printed_errors(load(Population(dataset=dataset)).test)
+    for error, printed in zip(errors.values(), PRINTED_ERRORS[dataset], strict=True):
         mantissa, exponent = printed.split("e")
         unit = 10.0 ** (int(exponent) - len(mantissa.partition(".")[2]))
         assert abs(error - float(printed)) < unit, (error, printed)

@@ -10,8 +10,7 @@ from scipy.stats import norm
 from fairdp import FairDPClassifier
 from fairdp.experiments.sweeps import store as stored
 from fairdp.experiments.sweeps import training
-from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, figures_of
-from fairdp.experiments.sweeps.paper_tau import paper_taus
+from fairdp.experiments.sweeps.fits import GAPS, Fit, Row, Trained, figures_of, paper_taus
 from fairdp.experiments.sweeps.parallel import Workers
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.shifts import gap_under_shift

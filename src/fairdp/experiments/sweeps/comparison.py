@@ -21,6 +21,7 @@ _SMOOTHED = tuple(name for name, method in METHODS.items() if method.smooths)
 _ONLY_FOR = {
     **dict.fromkeys(TARGETS, tuple(name for name, method in METHODS.items() if method.takes_target)),
     **dict.fromkeys(("weight_bound", "n_members", "noise_allocation", "sgd_learning_rate"), ("fairdp",)),
+    **dict.fromkeys(("group_optimizers", "group_weights"), ("fairdp",)),
     **dict.fromkeys(("grouping", "max_sample_rate"), ("dp_is_sgd",)),
     **dict.fromkeys(("parameter_noise", "n_draws"), _SMOOTHED),
     "fairness_weight": ("dp_fermi",),

@@ -11,11 +11,11 @@ from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import measure
 from fairdp.data.grouped import GroupedData
-from fairdp.experiments.sweeps.paper_tau import paper_taus
 from fairdp.experiments.sweeps.populations import Population, load
-from fairdp.experiments.sweeps.shifts import gap_under_shift
+from fairdp.experiments.sweeps.shifts import gap_under_reversal, gap_under_shift
 from fairdp.metrics.rates import Counts, decision_counts
 from fairdp.metrics.scored_records import at_positive_rate
+from fairdp.saved.diagnostics import paper_bounds_of
 
 # Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
@@ -134,8 +134,13 @@ def figures_of(fit: Fit, *, random_state: int) -> Trained:
         found["training_gap"] = float(measure(model, parts.train)[metric])
     if fit.shifts:
         found |= _shifted(model, parts.test, fit.shifts)
-        found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items()}
+        found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items() if name in METRICS}
     return Trained(numbers=found, moved=_moved(model, parts.test, metric) if fit.is_control else {})
+
+
+def paper_taus(model: FairDPClassifier, train: GroupedData) -> dict[str, float]:
+    """The paper's τ_emp on the training records, those held out included, with the noise of one head, Nσ₀."""
+    return paper_bounds_of(model, train).at["one_head"].tau_emp
 
 
 def _certified(model: FairDPClassifier) -> dict[str, float]:
@@ -170,6 +175,7 @@ def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]
     decisions = model.predictor_.decisions(model.score_model_, test.X, groups=test.groups)
     counts: Counts = decision_counts(test.y, decisions, test.groups, test.n_groups)
     found = {f"gap_at_shift_{shift:g}": gap_under_shift(counts, shift) for shift in shifts}
+    found |= {f"gap_at_reversal_{shift:g}": gap_under_reversal(counts, shift) for shift in shifts}
     if isinstance(model.certificate_, Certificate):
         found |= {
             f"certified_at_shift_{shift:g}": model.certificate_.under_shift(shift)["demographic_parity"]

@@ -19,7 +19,7 @@ from fairdp.streams import derived_key
 _DECIDING = (
     *("streams.py", "randomness.py", "releases.py", "config", "data", "metrics", "accounting", "certify", "frontier"),
     *("networks", "training", "methods", "run", "classifier.py", "commands/measuring.py"),
-    *("experiments/sweeps/fits.py", "experiments/sweeps/paper_tau.py", "experiments/sweeps/shifts.py"),
+    *("experiments/sweeps/fits.py", "experiments/sweeps/shifts.py"),
 )
 
 # Libraries that numbers come from.

@@ -155,7 +155,7 @@ def _is_planned(recorded: Recorded) -> bool:
     """Whether the network, with its public maps of the inputs, is the one that settings and schema produce."""
     model, schema = recorded.model, recorded.model.feature_schema
     if model.model.kind == "custom":
-        return True
+        return model.model.bias == recorded.settings.bias
     columns = None if schema is None else TableSchema.from_dict(schema).encoded
     return same(
         to_plain(model.model), to_plain(recorded.settings.model_config(model.shape, columns, len(model.groups)))
@@ -245,7 +245,10 @@ def _cap(recorded: Recorded, cap: float, *, diluted: bool) -> Check:
     rule, computed = recorded.model.predictor, 1.0
     if rule.kind == "smoothed":
         computed = input_agnostic_bound(
-            recorded.heads.mean(0).astype(float), smoothing=rule.smoothing, nonnegative=False
+            recorded.heads.mean(0).astype(float),
+            smoothing=rule.smoothing,
+            nonnegative=False,
+            bias=recorded.model.model.bias,
         )
     # A dilution that the certificate itself records came after the cap, any other before.
     computed *= 1.0 if diluted else 1 - rule.dilution

@@ -83,9 +83,9 @@ class Recorded:
 
     @property
     def heads(self) -> NDArray[np.float32]:
-        """The heads (w, b), which are the last of the parameters, shape (n_members, width + 1)."""
-        n_heads, width = self.model.heads
-        return self.tensors["params"][-n_heads * width :].reshape(n_heads, width)
+        """The heads (w, b), which are the last of the parameters, shape (n_members, head_size)."""
+        n_heads, size = self.model.heads
+        return self.tensors["params"][-n_heads * size :].reshape(n_heads, size)
 
     def cells_of(self, group: str) -> list[str]:
         """The names under which a group's training records were sampled: its own, or one for each label."""
