@@ -23,6 +23,7 @@ ABOUT = {
     "data": "tables and named data sets → GroupedData",
     "metrics": "rates, gaps, intervals, MetricFrame, scorers",
     "accounting": "mechanisms → ε; recipe, plan, what was spent",
+    "ledger": "what was spent on which records, in total",
     "certify": "noisy counts → τ; pure",
     "frontier": "noisy sketch → every trade-off, the rule, the verdict",
     "networks": "extractors, ScoreModel, per-record gradients",

@@ -1,7 +1,10 @@
 """Real data for tests: fetched where it can be had, and named at the end of the run where it cannot."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
@@ -14,6 +17,26 @@ settings.register_profile("fresh")
 # For mutants, of which only whether they are noticed matters: no simpler example is looked for.
 settings.register_profile("first", derandomize=True, phases=(Phase.explicit, Phase.generate))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def module_ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Commands that tests run add up in a file of their own, never in the user's: here, those that share a model."""
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAIRDP_LEDGER", str(path))
+        yield path
+
+
+@pytest.fixture(autouse=True)
+def own_ledger(module_ledger: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each test goes on from there by itself: what another one spent or certified is not in its way."""
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    if module_ledger.exists():
+        shutil.copy(module_ledger, path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAIRDP_LEDGER", str(path))
+        yield
 
 
 @lru_cache

@@ -15,6 +15,7 @@ LAYERS = """
     data
     metrics
     accounting
+    ledger
     certify
     frontier
     networks

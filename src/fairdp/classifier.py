@@ -11,23 +11,24 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp._checks import ParameterError
-from fairdp.accounting.words import NAMES_READ, READ_FROM_TABLE
+from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.estimates import html_of_fit
 from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
-from fairdp.data.arrays import declared_groups, grouped_arrays, labelled_arrays, records_of
+from fairdp.data.arrays import declared_groups, grouped_arrays, labelled_arrays, raw_table, records_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.sensitive import codes_of
 from fairdp.frontier.verdict import Fit, Verdict, judged
+from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder
-from fairdp.run.checkpoint import Progress
+from fairdp.run.checkpoint import Progress, paid_by
 from fairdp.run.fit import FittedRun, fit_run
 from fairdp.run.paper_bounds import PaperBounds
 from fairdp.run.prepared import Trial, prepare_run
-from fairdp.run.settings import RunSettings
+from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
 from fairdp.saved.fitted import loaded_form, saved_form, storable
 from fairdp.saved.folder import read_model, write_model
@@ -35,11 +36,6 @@ from fairdp.saved.retarget import retargeted
 
 if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit does not need it.
     from fairdp.metrics.evaluation import Evaluation
-
-
-def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:
-    """What counts as public because it was read from the records: the names of the groups, unless they are declared."""
-    return (NAMES_READ,) if sensitive_features is not None and declared_groups(estimator) is None else ()
 
 
 @with_parameters
@@ -100,7 +96,11 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         if unknown:
             raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
         data, classes = grouped_arrays(self, X, y, sensitive_features, weights.get("sample_weight"))
-        self.fit_grouped(data, public_assumptions=read_from_records(self, sensitive_features))
+        with Spending(self.ledger, command="fit") as spending:
+            data = spending.followed(data, lambda: raw_table(X, y, sensitive_features))
+            assumed = read_from_records(self, sensitive_features)
+            self.fit_grouped(data, progress=paid_by(spending, self.table), public_assumptions=assumed)
+            spending.complete_for(self)
         self.classes_ = classes
         return self
 

@@ -19,15 +19,16 @@ from fairdp.accounting.mechanisms import (
     joint_multiplier,
     sizes_loss,
 )
-from fairdp.classifier import FairDPClassifier, read_from_records
-from fairdp.data.arrays import grouped_arrays
+from fairdp.classifier import FairDPClassifier
+from fairdp.data.arrays import grouped_arrays, raw_table
 from fairdp.data.grouped import GroupedData
+from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.networks.building import Given
-from fairdp.run.checkpoint import Progress
+from fairdp.run.checkpoint import paid_by
 from fairdp.run.fit import check_unchanged, finish_run
 from fairdp.run.prepared import PreparedRun, prepare_run
-from fairdp.run.settings import RunSettings
+from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 from fairdp.training.update import project_to_ball
@@ -68,8 +69,11 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     settings = RunSettings.of(**estimator.get_params(deep=False))
     _check(settings)
     records, classes, assumed = _records(estimator, data)
-    prepared = prepare_run(settings, records, Progress(), public_assumptions=assumed)
-    return PrivateLoop(estimator, prepared, classes)
+    spending = Spending(estimator.ledger, command="own loop")
+    if isinstance(data, tuple):
+        records = spending.followed(records, lambda: raw_table(*data))
+    prepared = prepare_run(settings, records, paid_by(spending, estimator.table), public_assumptions=assumed)
+    return PrivateLoop(estimator, prepared, classes, spending)
 
 
 # The paper's last step, which makes the ensemble, is a special update that a caller's optimiser does not make.
@@ -85,8 +89,9 @@ class PrivateLoop:
         Number of releases planned and accounted for; one more is refused.
     """
 
-    def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any) -> None:
+    def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any, spending: Spending) -> None:
         self._estimator, self._prepared, self._classes = estimator, prepared, classes
+        self._spending = spending
         self._started, self._pending, self._finished = time.perf_counter(), False, False
         generators = prepared.generators
         state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), generators.steps)
@@ -140,6 +145,8 @@ class PrivateLoop:
         estimator = self._estimator.adopt(
             finish_run(self._prepared, {}, self._trainer.state.looked, started=self._started)
         )
+        with self._spending as spending:
+            spending.complete_for(estimator)
         estimator.classes_ = self._classes
         # The caller's optimiser still holds the parameters: what was certified must not change with them.
         estimator.score_model_ = copy.deepcopy(estimator.score_model_)

@@ -39,6 +39,8 @@ _FIXED = (
     "certify_fraction",
     "n_looks",
     "grouping",
+    "ledger",
+    "table",
 )
 
 
@@ -88,6 +90,8 @@ def tune(
             "is for one fit: a search finds the noise of its trials from `epsilon`",
             "leave it out",
         )
+    if estimator.ledger is not None:
+        raise ParameterError("ledger", estimator.ledger, "is for one fit", "use the command fairdp tune, which has one")
     progress = options.get("progress")
     if progress is not None and progress.checkpoint is not None:
         where = str(progress.checkpoint)

@@ -10,13 +10,16 @@ from fairdp.cli import main
 
 @pytest.fixture
 def run(capsys):
-    """A command in this process: exit code, stdout, stderr."""
+    """A command in this process: exit code, stdout, stderr, and what it says there of the ledger."""
 
     def call(*arguments):
         with pytest.raises(SystemExit) as stop:
             main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        return SimpleNamespace(code=stop.value.code, out=out, err=err)
+        lines = err.splitlines(keepends=True)
+        ledger = "".join(line for line in lines if line.startswith("ledger: "))
+        others = "".join(line for line in lines if not line.startswith("ledger: "))
+        return SimpleNamespace(code=stop.value.code, out=out, err=others, ledger=ledger)
 
     return call
 

@@ -15,6 +15,8 @@ OTHERS = {("plan", "group_sizes"), ("plan", "positive_rate"), ("certify", "epsil
 OTHERS |= {("audit", "method"), ("audit", "epsilon"), ("paper-bounds", "confidence")}
 # A search states an epsilon, and takes no noise.
 OTHER_DEFAULTS = {("tune", "epsilon"): "1"}
+# Commands have a ledger by default.
+OTHERS |= {(name, "ledger") for name in ("fit", "tune", "certify", "compare")}
 FLAGS = [
     pytest.param(command, option, id=f"{name} {option.opts[0]}")
     for name, command in fairdp.commands.items()

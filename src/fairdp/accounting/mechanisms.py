@@ -223,15 +223,17 @@ def _composed_epsilon(mechanism: SampledGaussian, delta: float, accountant: str)
     return float(account.compose(mechanism.event).get_epsilon(delta))
 
 
-def privacy_loss(mechanism: SampledGaussian) -> Any:
+def privacy_loss(mechanism: SampledGaussian, width: float | None = None) -> Any:
     """The privacy loss distribution of the releases, of noisy sizes and surveys beside them; pure counts are left out.
+
+    Only distributions on one grid can be composed, whose ``width`` may be given.
 
     Exact if the law of the releases does not depend on the sizes that came out (Zhu, Dong, Wang, 2022, Theorem 10).
     Where their rate follows from them, it is that of the sizes which came out; docs/privacy.md says what that is worth.
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    width, surveys = grid_width(mechanism.noise_multiplier), mechanism.surveys_multiplier
+    width, surveys = width or grid_width(mechanism.noise_multiplier), mechanism.surveys_multiplier
     if mechanism.sample_rate == 1:
         # Gaussian releases about everybody are one, exactly: no grid need be composed with itself.
         steps = mechanism.noise_multiplier / math.sqrt(mechanism.n_steps)

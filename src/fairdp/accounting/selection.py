@@ -78,7 +78,18 @@ def selected_epsilon(
     spends = tuple(trials)
     if any(spend.mechanism.noise_multiplier == 0 for spend in spends):
         return math.inf
-    single = [max(_divergence(spend.mechanism, order) for spend in spends) for order in RDP_ORDERS]
+    mechanisms = tuple(spend.mechanism for spend in spends)
+    chosen = selected_divergences(mechanisms, expected_trials=expected_trials, counts_std=counts_std)
+    held_out = max(spend.held_out_epsilon for spend in spends)
+    return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
+
+
+def selected_divergences(
+    trials: Iterable[Mechanism], *, expected_trials: float, counts_std: float = 0.0
+) -> list[float]:
+    """Rényi divergences of the best of a random number of trials, for a record that is trained on, at `RDP_ORDERS`."""
+    mechanisms = tuple(trials)
+    single = [max(divergence(mechanism, order) for mechanism in mechanisms) for order in RDP_ORDERS]
     gamma = gamma_of(expected_trials)
     extra = min(
         (1 - 1 / order) * value - math.log(gamma) / order for order, value in zip(RDP_ORDERS, single, strict=True)
@@ -88,12 +99,11 @@ def selected_epsilon(
     ]
     if counts_std:
         chosen = [value + order / (2 * counts_std**2) for order, value in zip(RDP_ORDERS, chosen, strict=True)]
-    held_out = max(spend.held_out_epsilon for spend in spends)
-    return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
+    return chosen
 
 
-def _divergence(mechanism: Mechanism, order: int) -> float:
-    """Rényi divergence of one trial for a record that is trained on."""
+def divergence(mechanism: Mechanism, order: int) -> float:
+    """Rényi divergence of a mechanism for a record that is trained on."""
     counts = pure_divergence(mechanism.counts_epsilon, order)
     if isinstance(mechanism, LaplaceRelease):
         trained = pure_divergence(1 / mechanism.noise_multiplier, order)

@@ -7,7 +7,14 @@ from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
 from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism
 from fairdp.accounting.selection import Selection
-from fairdp.accounting.words import DECLARED, NOISY, assumption_in_words, statistics_in_words, survey_in_words
+from fairdp.accounting.words import (
+    DECLARED,
+    NOISY,
+    PUBLISHED,
+    assumption_in_words,
+    statistics_in_words,
+    survey_in_words,
+)
 
 NOT_COVERED = (
     "exact metrics and record counts that commands print (for the data holder's eyes only)",
@@ -15,6 +22,33 @@ NOT_COVERED = (
     "hyper-parameters chosen by looking at private data",
     "other models trained on the same records (epsilons add up)",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerNote:
+    """What a ledger says of a model: its entry, and what all entries of the table spend together, up to this one.
+
+    Nothing here depends on a record. The ``token`` is random and stands in the entry too, so that a ledger that was
+    restored from an older copy is noticed. ``epsilon`` composes the mechanisms, at the sum of their deltas; it holds
+    for a plan that was fixed in advance, and ``epsilon_sum`` in any case.
+    """
+
+    entry: int
+    token: str
+    table: str
+    epsilon: float
+    delta: float
+    epsilon_sum: float
+
+    def to_json(self) -> dict[str, object]:
+        """Under the names users see; the token is for the folder."""
+        return {
+            "entry": self.entry,
+            "table": self.table,
+            "epsilon_total": self.epsilon,
+            "delta_total": self.delta,
+            "epsilon_sum": self.epsilon_sum,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +68,7 @@ class PrivacySpent:
     gradient: another one only where ``group_optimizers`` made a step release the sum of every group.
     ``surveys`` has the deviation of the noise on each release outside the steps, by its code.
     For a model that was kept as the best of several trials, ``selection`` says what all candidates might have spent,
-    and ``epsilon`` covers the whole search.
+    and ``epsilon`` covers the whole search. ``ledger`` says what else was spent on the table, if that was added up.
     """
 
     epsilon: float
@@ -68,6 +102,7 @@ class PrivacySpent:
     certify_fraction: float
     certify_epsilons: dict[str, float]
     selection: Selection | None = None
+    ledger: LedgerNote | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -97,6 +132,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         *_certification_lines(spent),
         *_selection_lines(spent),
         _group_sizes_line(spent),
+        *_ledger_lines(spent),
         f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
     ]
     lines += [f"Assumed public: {assumption_in_words(code)}." for code in spent.public_assumptions]
@@ -106,6 +142,20 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
             "run alone, and a small number can be guessed."
         )
     return lines
+
+
+def _ledger_lines(spent: PrivacySpent) -> list[str]:
+    note = spent.ledger
+    if note is None:
+        published = PUBLISHED in spent.public_assumptions
+        return (
+            [] if published else ["No ledger was kept: nothing else that was released about the records is added up."]
+        )
+    return [
+        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} up to this one spend "
+        f"({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
+        f"{rounded_up(note.epsilon_sum)}, the simple sum, in any case."
+    ]
 
 
 def not_covered(spent: PrivacySpent) -> list[str]:

@@ -1,5 +1,6 @@
 """What ties a certificate to its model and to its records."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +54,14 @@ class EarlierCertificate:
     tau: dict[str, float]
 
 
+def share_of_alpha(number: int, of: int) -> float:
+    r"""The part of α that certificate k of N spends, so that all of them hold together; N = 0: there is no last one.
+
+    :math:`1 / N`, or :math:`6 / (\pi k)^2`; all parts together are at most one.
+    """
+    return 1 / of if of else 6 / (math.pi * number) ** 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreshRecords:
     """Records that came after training.
@@ -67,12 +76,15 @@ class FreshRecords:
         What earlier certificates claimed, oldest first: picking the best of several would void them.
     assumed
         Codes of what the data holder vouches for; nothing in them depends on records.
+    series
+        Which of how many certificates that hold together this is; zero for a series without end. None: one by itself.
     """
 
     group_sizes: str
     sizes_epsilon: float
     earlier: tuple[EarlierCertificate, ...]
     assumed: tuple[str, ...]
+    series: tuple[int, int] | None = None
     kind: Literal["fresh"] = "fresh"
 
 

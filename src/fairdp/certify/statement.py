@@ -11,6 +11,7 @@ from fairdp.certify.origin import (
     UNUSED_UNCHECKED,
     FreshRecords,
     HeldOutRecords,
+    share_of_alpha,
 )
 from fairdp.config.certificate import CERTIFIABLE
 from fairdp.metrics.rates import collapse_warning
@@ -62,6 +63,7 @@ def lines_beside_bounds(certificate: Certificate) -> list[str]:
         *_sequence_lines(certificate),
         *_selection_lines(certificate),
         *_earlier_lines(certificate),
+        *_series_lines(certificate),
         *_record_lines(certificate),
     ]
 
@@ -153,6 +155,19 @@ def _earlier_lines(certificate: Certificate) -> list[str]:
     return [
         f"This is certificate {n_earlier + 1} of the model. Rely on one that was named before it was made; for "
         "the best of them, picked afterwards, the failure probabilities add up."
+    ]
+
+
+def _series_lines(certificate: Certificate) -> list[str]:
+    records = None if certificate.about is None else certificate.about.records
+    if not isinstance(records, FreshRecords) or records.series is None:
+        return []
+    number, of = records.series
+    alpha = (1 - certificate.confidence) / share_of_alpha(number, of)
+    which = f"number {number} of {of} certificates" if of else f"number {number} of certificates without end"
+    return [
+        f"It is {which} of the model that hold all together with confidence {100 * (1 - alpha):g} %: each spends its "
+        "part of the failure probability."
     ]
 
 

@@ -16,6 +16,7 @@ from fairdp.cli.demo import demo
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
+from fairdp.cli.ledger import ledger
 from fairdp.cli.methods import methods
 from fairdp.cli.paper_bounds import paper_bounds
 from fairdp.cli.plan import plan
@@ -53,6 +54,7 @@ for command in (
     retarget,
     verify,
     audit,
+    ledger,
     export,
     plan,
     methods,
@@ -114,9 +116,19 @@ def _run(arguments: list[str]) -> None:
         except (InputError, OSError) as error:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise
-            command = fairdp.commands.get(context.invoked_subcommand or "", fairdp)
+            command = _invoked(arguments)
             message = in_flags(error, command) if isinstance(error, InputError) else str(error)
             raise click.ClickException(message) from error
+
+
+def _invoked(arguments: list[str]) -> click.Command:
+    """The command that was typed, or the one below it."""
+    command: click.Command = fairdp
+    for argument in arguments:
+        if not isinstance(command, click.Group) or argument not in command.commands:
+            break
+        command = command.commands[argument]
+    return command
 
 
 def _fail(message: str, code: int) -> None:

@@ -1,10 +1,11 @@
 """`fairdp certify`: a new certificate of a saved model, on fresh records."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fairdp.cli.options import exit_unless_met, json_option, parameter_options
+from fairdp.cli.options import exit_unless_met, json_option, ledger_options, parameter_options, taken_ledger
 
 
 @click.command(epilog="\b\nExample:\n  fairdp certify model/ fresh.csv --epsilon 1\n")
@@ -19,6 +20,13 @@ from fairdp.cli.options import exit_unless_met, json_option, parameter_options
     help="Accept rows identical to used ones (you assert that they are different people).",
 )
 @parameter_options("random_state")
+@ledger_options
+@click.option(
+    "--of",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="One of N certificates of the model that hold all together (0: of a series without end); the ledger counts.",
+)
 @json_option
 def certify(
     folder: Path,
@@ -30,7 +38,10 @@ def certify(
     require_tau: float | None,
     allow_equal: bool,
     random_state: int | None,
+    of: int | None,
+    budget: float | None,
     as_json: bool,
+    **ledger: Any,
 ) -> None:
     """Certify the fairness gaps of the model in FOLDER on labelled records that it has never seen.
 
@@ -51,6 +62,9 @@ def certify(
         registration=registration,
         allow_equal=allow_equal,
         seed=random_state,
+        ledger=taken_ledger(ledger),
+        budget=budget,
+        of=of,
     )
     report = run_certify(task)
     print_certificate(report, as_json=as_json)

@@ -10,7 +10,17 @@ import click
 
 from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_which_trainings_are_kept
-from fairdp.cli.options import NAMES, NUMBERS, json_option, make_folder, parameter_options, seed_option, table_options
+from fairdp.cli.options import (
+    NAMES,
+    NUMBERS,
+    json_option,
+    ledger_options,
+    make_folder,
+    parameter_options,
+    seed_option,
+    table_options,
+    taken_ledger,
+)
 
 if TYPE_CHECKING:
     from fairdp.experiments.sweeps.populations import Population
@@ -62,6 +72,7 @@ Examples:
     help="Folder for tables, pictures and, in trainings/, every finished training run.",
 )
 @seed_option("First seed.  [default: 0]")
+@ledger_options
 @json_option
 def compare(
     table: Path | None,
@@ -76,6 +87,7 @@ def compare(
     scheduler: str | None,
     out: Path,
     seed: int | None,
+    budget: float | None,
     as_json: bool,
     **of_table: Any,
 ) -> None:
@@ -92,7 +104,11 @@ def compare(
     from fairdp.experiments.sweeps.comparison import Comparison
     from fairdp.experiments.sweeps.holder_key import holder_key, keep_holder_key
     from fairdp.experiments.sweeps.parallel import Workers
+    from fairdp.experiments.sweeps.paying import Payment
 
+    path = taken_ledger(of_table)
+    if budget is not None and (table is None or path is None):
+        raise click.UsageError("--budget needs TABLE and a ledger.")
     first, key = seed or 0, None if table is None else holder_key(out)
     comparison = Comparison(
         populations=_populations(dataset, table, of_table, key),
@@ -115,6 +131,7 @@ def compare(
             command=shlex.join(["fairdp", *sys.argv[1:]]),
             say=_say,
             watch=watch,
+            payment=None if table is None or path is None else Payment.into(path, budget),
         )
         report = run_compare(task)
     print_comparison(report, as_json=as_json)

@@ -13,8 +13,10 @@ from fairdp.cli.options import (
     exit_unless_met,
     in_section,
     json_option,
+    ledger_options,
     model_options,
     parameter_options,
+    taken_ledger,
     taken_source,
 )
 from fairdp.cli.sections import OUTPUT, SectionedCommand
@@ -41,6 +43,7 @@ Examples:
     "paper varies or leaves open, such as --weight-bound, may still be chosen.",
 )
 @parameter_options(*(name for name, declared in DECLARED.items() if declared.flag is not None))
+@ledger_options
 @model_options
 @in_section(
     OUTPUT,
@@ -73,6 +76,8 @@ def fit(
 
         task = FitTask(
             source=taken_source(parameters),
+            ledger=taken_ledger(parameters),
+            budget=parameters.pop("budget"),
             parameters=parameters,
             checkpoint=checkpoint,
             resume=resume,

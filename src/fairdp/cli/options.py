@@ -13,7 +13,7 @@ from fairdp._format import bound_above
 from fairdp.cli.flags import help_in_flags, in_flags
 from fairdp.cli.sections import OUTPUT, Option
 from fairdp.config.declaration import Declaration
-from fairdp.config.parameters import DATA, DECLARED
+from fairdp.config.parameters import DATA, DECLARED, PRIVACY
 from fairdp.config.reference import default_text
 
 if TYPE_CHECKING:
@@ -175,6 +175,35 @@ model_options = together(
     in_section(OUTPUT, "--out", type=click.Path(path_type=Path), help="Folder for the trained model."),
     in_section(OUTPUT, "--private-metrics", is_flag=True, help="Report only metrics that may be published."),
 )
+
+
+ledger_options = together(
+    in_section(
+        PRIVACY,
+        "--ledger",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File that adds up what is spent on TABLE.  [default: $FAIRDP_LEDGER, or one for each user]",
+    ),
+    in_section(
+        PRIVACY, "--no-ledger", is_flag=True, help="Add nothing up, for experiments; the statement then says so."
+    ),
+    in_section(
+        PRIVACY,
+        "--budget",
+        type=float,
+        help="Refuse to spend if all entries of TABLE together would pass this epsilon.",
+    ),
+)
+
+
+def taken_ledger(parameters: dict[str, Any]) -> Path | None:
+    """Where a command adds up what it spends, taken out of its options."""
+    from fairdp.ledger.book import ledger_path
+
+    named, none = parameters.pop("ledger"), parameters.pop("no_ledger")
+    if none and named is not None:
+        raise click.UsageError("give --ledger or --no-ledger, not both.")
+    return None if none else named or ledger_path()
 
 
 def taken_source(parameters: dict[str, Any]) -> "Source":

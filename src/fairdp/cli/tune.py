@@ -12,8 +12,10 @@ from fairdp.cli.options import (
     exit_unless_met,
     in_section,
     json_option,
+    ledger_options,
     model_options,
     parameter_options,
+    taken_ledger,
     taken_source,
 )
 from fairdp.cli.sections import SEARCH, SectionedCommand
@@ -58,6 +60,7 @@ Examples:
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
 @parameter_options("group_optimizers", "group_weights", "bias")
 @parameter_options("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws")
+@ledger_options
 @model_options
 @json_option
 def tune(
@@ -80,6 +83,8 @@ def tune(
 
         task = FitTask(
             source=taken_source(parameters),
+            ledger=taken_ledger(parameters),
+            budget=parameters.pop("budget"),
             parameters=parameters,
             checkpoint=None,
             resume=False,

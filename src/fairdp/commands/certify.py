@@ -24,22 +24,26 @@ from fairdp.certify.origin import (
     EarlierCertificate,
     FreshRecords,
     Origin,
+    share_of_alpha,
 )
 from fairdp.certify.record import certificate_record
 from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
+from fairdp.commands.progress import say_spent
 from fairdp.commands.saved_models import load_for_dataset, load_saved
 from fairdp.config.certificate import SMALLEST_EPSILON
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
+from fairdp.ledger.costs import pure_cost
+from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
 from fairdp.saved.used_records import (
     TRAINING,
+    PassingRecords,
     UsedRecords,
-    fingerprints,
     read_used_records,
     used_records_path,
     write_used_records,
@@ -57,6 +61,9 @@ class CertifyTask:
     registration: Preregistration
     allow_equal: bool
     seed: int | None
+    ledger: Path | None = None
+    budget: float | None = None
+    of: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +76,7 @@ class CertificateReport:
     warnings: tuple[str, ...]
     seconds: dict[str, float]
     out: str
+    ledger: dict[str, object] | None = None
 
     @property
     def certificate_statement(self) -> str:
@@ -87,33 +95,98 @@ def run_certify(task: CertifyTask) -> CertificateReport:
     PrivacyBudget(epsilon=task.epsilon, delta=1e-5)
     if task.epsilon < SMALLEST_EPSILON:
         raise ParameterError("epsilon", task.epsilon, f"must be at least {SMALLEST_EPSILON} for a certificate")
-    estimator, batches = _fresh_records(task)
+    if task.of is not None and (task.ledger is None or task.table is None):
+        raise ParameterError("of", task.of, "needs a table of your own and a ledger, which keeps count")
+    path = None if task.table is None else task.ledger
+    with Spending(path, command="certify", budget=task.budget) as spending:
+        return _run_certify(task, spending, start)
+
+
+def _run_certify(task: CertifyTask, spending: Spending, start: float) -> CertificateReport:
+    estimator, batches = _fresh_records(task, spending)
     if len(estimator.group_names_) < 2:
         raise SavedModelError(f"the model in {str(task.folder)!r} knows only one group, so there is no gap to certify.")
-    path = used_records_path(task.folder)
     digest = estimator.score_model_.digest()
-    used = (read_used_records(path) or UsedRecords.new()).of_model(digest)
-    seen = _Seen(batches, used.key)
+    # A ledger that does not know the model is noticed before any of its records is looked at.
+    model = spending.model_of(estimator.privacy_, digest)
+    register = _Register(used_records_path(task.folder), digest)
+    seen = PassingRecords(batches, register.used.key)
     generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
     counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
-    fresh = seen.fingerprints()
-    if not task.allow_equal:
-        refuse_used(used, fresh)
-    knows_training = TRAINING in used.uses
-    certificate = _certificate(task, estimator, counts, generators, _assumed(task, knows_training))
     # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
-    number = 1 + sum(name != TRAINING for name in used.uses)
-    write_used_records(path, used.with_use(f"certificate {number}", fresh))
-    estimator.certificate_ = certificate
+    series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
+    assumed = _assumed(task, register.knows_training)
+    estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
     estimator.save(task.folder)
+    note = spending.note()
+    say_spent(spending)
     return CertificateReport(
         method=estimator.method,
         n_certify=int(counts.sum()),
-        certificate=certificate,
-        warnings=tuple(_warnings(path, knows_training)),
+        certificate=estimator.certificate_,
+        warnings=tuple(_warnings(register.path, register.knows_training)),
         seconds={"certify": time.perf_counter() - start},
         out=str(task.folder),
+        ledger=None if note is None else note.to_json(),
     )
+
+
+def _pay(
+    task: CertifyTask,
+    estimator: FairDPClassifier,
+    spending: Spending,
+    register: "_Register",
+    *,
+    fresh: NDArray[np.uint64],
+    model: str,
+) -> tuple[int, int] | None:
+    """Refuse used records, and write down that these are used and what they spend; the place in a series, if any."""
+    if not task.allow_equal:
+        refuse_used(register.used, fresh)
+    spending.charge_all()
+    entry = spending.pay(
+        pure_cost(task.epsilon, estimator.group_names_),
+        _table_name(task, estimator),
+        model=model,
+        fresh=not task.allow_equal,
+        of=task.of,
+        alongside=lambda: register.add(fresh, allow_equal=task.allow_equal),
+    )
+    return None if entry is None or entry.series is None else (entry.series.number, entry.series.of)
+
+
+def _table_name(task: CertifyTask, estimator: FairDPClassifier) -> str:
+    """The name that the model's schema declares for its table, or that of the file."""
+    declared = (estimator.feature_schema_ or {}).get("table", "")
+    return str(declared) or ("" if task.table is None else task.table.name)
+
+
+class _Register:
+    """The records that a model has used, beside its folder."""
+
+    def __init__(self, path: Path, digest: str) -> None:
+        self.path, self._digest = path, digest
+        self.used = self._read()
+
+    @property
+    def knows_training(self) -> bool:
+        return TRAINING in self.used.uses
+
+    def add(self, fresh: NDArray[np.uint64], *, allow_equal: bool) -> None:
+        """Refuse used records, and note these; read again, because another command may have come first."""
+        self.used = self._read(key=self.used.key)
+        if not allow_equal:
+            refuse_used(self.used, fresh)
+        number = 1 + sum(name != TRAINING for name in self.used.uses)
+        write_used_records(self.path, self.used.with_use(f"certificate {number}", fresh))
+
+    def _read(self, key: bytes | None = None) -> UsedRecords:
+        used = (read_used_records(self.path) or UsedRecords.new()).of_model(self._digest)
+        if key is None or used.key == key:
+            return used
+        if used.uses:
+            raise SavedModelError(f"used records {str(self.path)!r} have changed meanwhile; start again.")
+        return replace(used, key=key)
 
 
 def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> None:
@@ -127,23 +200,7 @@ def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> None:
         )
 
 
-class _Seen:
-    """Batches that leave their fingerprints as they pass."""
-
-    def __init__(self, batches: Iterable[GroupedData], key: bytes) -> None:
-        self._batches, self._key = batches, key
-        self._found: list[NDArray[np.uint64]] = []
-
-    def __iter__(self) -> Iterator[GroupedData]:
-        for batch in self._batches:
-            self._found.append(fingerprints(batch, self._key))
-            yield batch
-
-    def fingerprints(self) -> NDArray[np.uint64]:
-        return np.concatenate(self._found)
-
-
-def _fresh_records(task: CertifyTask) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
+def _fresh_records(task: CertifyTask, spending: Spending) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
     if (task.table is None) == (task.dataset is None):
         raise InputError("give either TABLE or `dataset` to certify on.")
     if task.dataset is not None:
@@ -151,7 +208,7 @@ def _fresh_records(task: CertifyTask) -> tuple[FairDPClassifier, Iterable[Groupe
         return estimator, [test]
     assert task.table is not None
     estimator, schema = load_saved(task.folder)
-    return estimator, encoded_batches(task.table, schema)
+    return estimator, encoded_batches(task.table, schema, observe=spending.observe or (lambda rows: None))
 
 
 def _certificate(
@@ -160,6 +217,7 @@ def _certificate(
     counts: NDArray[np.int64],
     generators: Generators,
     assumed: tuple[str, ...],
+    series: tuple[int, int] | None,
 ) -> Certificate:
     earlier = _earlier(estimator.certificate_)
     # The difference of two releases with the same noise is exact: a reused seed must not repeat the noise.
@@ -173,7 +231,7 @@ def _certificate(
     certificate = release_certificate(
         counts,
         group_names=names,
-        registration=task.registration,
+        registration=_in_series(task.registration, series),
         epsilons=(task.epsilon - spent,) * len(names),
         expected_sizes=tuple(float(size) for size in sizes),
         rand_below=generators.below(f"{purpose}, counts {counts.tolist()} at {task.epsilon}"),
@@ -182,11 +240,20 @@ def _certificate(
         model_sha256=estimator.score_model_.digest(),
         predictor=estimator.predictor_.described(),
         smoothing=estimator.score_model_.described_smoothing(),
-        records=FreshRecords(group_sizes=group_sizes, sizes_epsilon=spent, earlier=earlier, assumed=assumed),
+        records=FreshRecords(
+            group_sizes=group_sizes, sizes_epsilon=spent, earlier=earlier, assumed=assumed, series=series
+        ),
         noise_seeded=generators.seeded,
     )
     capped = certificate.capped(estimator.predictor_.input_agnostic_tau(estimator.score_model_))
     return replace(capped, about=about)
+
+
+def _in_series(registration: Preregistration, series: tuple[int, int] | None) -> Preregistration:
+    """With the part of the failure probability that a certificate of a series spends."""
+    if series is None:
+        return registration
+    return replace(registration, confidence=1 - (1 - registration.confidence) * share_of_alpha(*series))
 
 
 def _sizes_are_public(task: CertifyTask, privacy: PrivacySpent) -> bool:

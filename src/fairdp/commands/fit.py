@@ -17,12 +17,13 @@ from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
 from fairdp.commands.measuring import hidden_beforehand, measure, warnings_of
-from fairdp.commands.progress import progress_bar, say
+from fairdp.commands.progress import progress_bar, say, say_spent
 from fairdp.commands.records import Records, Source, load_records, training_sizes
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
 from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
+from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import declared_sizes
@@ -50,6 +51,8 @@ class FitTask:
     resume: bool
     out: Path | None
     private_metrics: bool = False
+    ledger: Path | None = None
+    budget: float | None = None
     search: "Search | None" = None
 
 
@@ -64,6 +67,14 @@ class Search:
 
 def run_fit(task: FitTask) -> FitReport:
     """Train, certify, measure and save; whatever can be refused is refused before training."""
+    # Data sets that are known by name are published: what is learnt from them need not be added up.
+    path = None if task.source.table is None else task.ledger
+    command = "fit" if task.search is None else "tune"
+    with Spending(path, command=command, budget=task.budget, checkpoint=task.checkpoint) as spending:
+        return _run_fit(task, spending)
+
+
+def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     start = time.perf_counter()
     estimator = FairDPClassifier(**task.parameters)
     chosen = RunSettings.of(**estimator.get_params(deep=False))
@@ -72,7 +83,7 @@ def run_fit(task: FitTask) -> FitReport:
         check_used_records(used_records_path(task.out))
     _check_serves(estimator.method, task.source)
     split_key = _split_key(task, chosen)
-    records = load_records(task.source, split_key=split_key)
+    records = load_records(task.source, split_key=split_key, observe=spending.observe)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -80,9 +91,11 @@ def run_fit(task: FitTask) -> FitReport:
             "`private_metrics` come from the certificate's counts, but there is no certificate, because "
             f"{reason.explanation}."
         )
-    estimator, used = _train(estimator, records, task, UsedRecords.new(split_key))
+    estimator, used = _train(estimator, records, task, UsedRecords.new(split_key), spending)
+    estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
     n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
+    say_spent(spending)
     return FitReport(
         method=estimator.method,
         dataset=records.name,
@@ -175,12 +188,13 @@ def _split_key(task: FitTask, settings: RunSettings) -> bytes:
 
 
 def _train(
-    estimator: FairDPClassifier, records: Records, task: FitTask, used: UsedRecords
+    estimator: FairDPClassifier, records: Records, task: FitTask, used: UsedRecords, spending: Spending
 ) -> tuple[FairDPClassifier, UsedRecords]:
     """The fitted estimator, or the best of several, and the records that were used."""
 
     def note(train: GroupedData, held_out: GroupedData) -> None:
         nonlocal used
+        spending.charge(train, held_out)
         # Trials of a search share their parts.
         if task.out is not None and not used.uses:
             for name, part in ((TRAINING, train), ("certificate 1", held_out)):
@@ -193,6 +207,7 @@ def _train(
         observe(number, n_steps)
 
     def forewarn(planned: PlannedRun) -> None:
+        spending.spend(planned.privacy, records.table, resume=task.resume)
         hidden = hidden_beforehand(planned)
         # Once for each trial it would tell how many there are.
         if hidden is not None and task.search is None:

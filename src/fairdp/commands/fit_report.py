@@ -73,6 +73,9 @@ class FitReport:
             "target": None if target is None else target.to_dict(),
             "verdict": self.verdict.verdict,
         }
+        note = self.privacy.ledger
+        del plain["privacy"]["ledger"]
+        plain["ledger"] = None if note is None else note.to_json()
         if _BOUND in self.notes:
             plain["notes"] |= {"what_it_is": _BOUND_IN_WORDS}
         return plain if self.tuned is not None else {name: plain[name] for name in plain if name != "tuned"}

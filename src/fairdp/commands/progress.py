@@ -3,12 +3,22 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairdp.ledger.spending import Spending
 
 
 def say(line: str) -> None:
     """A line that should not wait for the result."""
     print(line, file=sys.stderr, flush=True)
+
+
+def say_spent(spending: "Spending") -> None:
+    """Note that a release is done, and tell the data holder what the record that has spent most has spent."""
+    line = spending.complete()
+    if line:
+        say(line)
 
 
 @contextmanager

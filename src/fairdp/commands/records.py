@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from fairdp import _checks
 from fairdp._checks import InputError
 from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
@@ -12,7 +14,7 @@ from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
-from fairdp.data.tables import load_table
+from fairdp.data.tables import Observe, load_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +46,22 @@ class Records:
     declared_sizes: dict[str, float] = field(default_factory=dict)
 
     @property
+    def table(self) -> str:
+        """The declared name of the table, or else that of its file."""
+        return (self.schema and self.schema.table) or self.name
+
+    @property
     def published(self) -> bool:
         """Whether anybody has these records, so that the sizes of their groups are no secret."""
         return PUBLISHED in self.public_assumptions
 
 
-def load_records(source: Source, *, split_key: bytes | None = None) -> Records:
+def load_records(source: Source, *, split_key: bytes | None = None, observe: Observe | None = None) -> Records:
     """The records that a source names.
 
     ``split_key`` is the secret of the coins that choose the test records of a table; None: a new one. Data sets that
-    are known by name bring their own test records.
+    are known by name bring their own test records. Whoever wants to ``observe`` the rows of a table is told later, by
+    their places in it, which records are in which part.
     """
     if source.table is not None and source.dataset is not None:
         raise InputError(f"give TABLE or `dataset`, not both: got {str(source.table)!r} and {source.dataset!r}.")
@@ -74,9 +82,11 @@ def load_records(source: Source, *, split_key: bytes | None = None) -> Records:
         sensitive=source.sensitive,
         schema_path=source.schema,
         positive=source.positive,
+        observe=observe or (lambda rows: None),
     )
     # Nobody else holds the whole table.
-    whole = replace(table.data, expendable=True)
+    places = None if observe is None else np.arange(table.data.n_samples)
+    whole = replace(table.data, expendable=True, rows=places)
     key = int.from_bytes(split_key or new_split_key(), "little")
     train, test = split_by_own_coin(whole, seed=key, share=source.test_fraction)
     assumed = () if table.schema.declared else (READ_FROM_TABLE,)

@@ -95,6 +95,19 @@ class Parameters:
         flag=None,
         check=_checks.finite_positive,
     )
+    ledger: str | None = parameter(
+        None,
+        PRIVACY,
+        "File that adds up what is spent on the records of `table`, one fit after another.",
+        flag=None,
+        when_none="nothing is added up, and the statement says so",
+    )
+    table: str = parameter(
+        "records",
+        PRIVACY,
+        "Name of what the records are, under which `ledger` adds up what is spent on them.",
+        flag=None,
+    )
     random_state: "int | np.random.RandomState | np.random.Generator | None" = parameter(
         None,
         PRIVACY,

@@ -1,11 +1,13 @@
 """Arrays as users hold them, checked by scikit-learn's rules."""
 
+import hashlib
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -36,6 +38,32 @@ def grouped_arrays(
     if shares is not None and len(np.unique(codes[shares > 0])) < 2:
         raise DataError("`sample_weight` leaves at most one class with any weight; give both labels some.")
     return GroupedData(records, codes, groups, names, shares), classes
+
+
+def raw_table(X: Any, y: Any, sensitive_features: Any) -> pd.DataFrame:
+    """What users passed, as one table of cells as they are; an image is one cell."""
+    parts = [_named_columns(X, "x"), _named_columns(y, "y")]
+    if sensitive_features is not None:
+        parts.append(_named_columns(sensitive_features, "sensitive_feature_"))
+    return pd.concat(parts, axis=1)
+
+
+def _named_columns(values: Any, name: str) -> pd.DataFrame:
+    """Columns by their own names, or else by their places."""
+    if hasattr(values, "to_pandas"):
+        values = values.to_pandas()
+    if isinstance(values, Mapping):
+        values = pd.DataFrame(values)
+    if isinstance(values, pd.Series):
+        values = values.to_frame(values.name if values.name is not None else f"{name}0")
+    if isinstance(values, pd.DataFrame):
+        return values.rename(columns=str).reset_index(drop=True)
+    array = np.asarray(values)
+    if array.ndim > 2:
+        # As text: what is compared is whether all pixels are equal.
+        array = np.array([hashlib.sha256(np.ascontiguousarray(image).data).hexdigest() for image in array])
+    array = array.reshape(len(array), -1)
+    return pd.DataFrame(array, columns=[f"{name}{place}" for place in range(array.shape[1])])
 
 
 def declared_groups(estimator: Any) -> tuple[str, ...] | None:

@@ -1,6 +1,6 @@
 """Records, labels and protected groups, checked once and passed on as one thing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ class GroupedData:
     weights
         Share of its full contribution that each record makes to training, in [0, 1], shape (n_samples,); None: all
         of it. Decisions are counted without weights.
+    rows
+        Place of each record in the table that it comes from, shape (n_samples,); None where nobody asks. Nothing that
+        is computed from the records depends on it.
     expendable
         Whether a split may put the records in another order, for its first part to share their memory: a large table
         fits once, but not twice. Another split would move that part.
@@ -37,6 +40,7 @@ class GroupedData:
     groups: NDArray[np.int64]
     group_names: tuple[str, ...]
     weights: NDArray[np.float64] | None = None
+    rows: NDArray[np.int64] | None = field(default=None, kw_only=True)
     expendable: bool = False
 
     def __post_init__(self) -> None:
@@ -76,12 +80,13 @@ class GroupedData:
     def take(self, indices: NDArray[np.int64] | slice) -> "GroupedData":
         """The records at these positions, with the same declared groups; a slice shares the memory."""
         weights = None if self.weights is None else self.weights[indices]
-        return GroupedData(self.X[indices], self.y[indices], self.groups[indices], self.group_names, weights)
+        rows = None if self.rows is None else self.rows[indices]
+        return GroupedData(self.X[indices], self.y[indices], self.groups[indices], self.group_names, weights, rows=rows)
 
     def by_label(self) -> "GroupedData":
         """The same records in finer groups: those of group k with label y have code 2 k + y."""
         names = tuple(f"{name}, label {label}" for name in self.group_names for label in (0, 1))
-        return GroupedData(self.X, self.y, 2 * self.groups + self.y, names, self.weights)
+        return replace(self, groups=2 * self.groups + self.y, group_names=names, expendable=False)
 
     def __repr__(self) -> str:
         return f"GroupedData(X: {self.X.shape}, groups: {self.n_groups})"

@@ -36,7 +36,7 @@ READ_FROM_TABLE = (
     "give a schema to declare them in advance."
 )
 PROTECTED_KEYS = ("name", "groups", "other")
-SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared", "group_sizes")
+SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared", "table", "group_sizes")
 SIZES = SCHEMA_KEYS[-1]
 
 
@@ -60,6 +60,8 @@ class TableSchema:
         For each protected column the declared value that any other one counts as; empty: such a value is refused.
     sizes
         Declared number of records of each group in a table to train on, in the order of ``group_names``; empty: none.
+    table
+        Declared name of the table, under which the ledger adds up what was spent; empty: the name of its file.
     """
 
     columns: tuple[Column, ...]
@@ -71,6 +73,7 @@ class TableSchema:
     declared: bool = True
     others: tuple[str, ...] = ()
     sizes: tuple[float, ...] = ()
+    table: str = ""
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
@@ -161,7 +164,8 @@ class TableSchema:
         ]
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
         plain = {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
-        return plain | ({SIZES: self.group_sizes} if self.sizes else {})
+        named = {"table": self.table} if self.table else {}
+        return plain | named | ({SIZES: self.group_sizes} if self.sizes else {})
 
     @property
     def group_sizes(self) -> dict[str, float]:
@@ -171,7 +175,7 @@ class TableSchema:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
         """The schema that these plain values describe."""
-        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-2])
+        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-3])
         sensitive = listed("sensitive", content["sensitive"])
         for entry in sensitive:
             check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
@@ -184,6 +188,7 @@ class TableSchema:
             groups=tuple(texts_of("sensitive: groups", entry["groups"]) for entry in sensitive),
             declared=truth("declared", content.get("declared", True)),
             others=others_of(sensitive),
+            table=entry_text("table", content.get("table", "")),
         )
         return replace(schema, sizes=_sizes(content[SIZES], schema.group_names)) if SIZES in content else schema
 

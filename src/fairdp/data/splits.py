@@ -34,7 +34,7 @@ def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[Gr
 
 
 def _arrays(data: GroupedData) -> list[NDArray[Any]]:
-    return [values for values in (data.X, data.y, data.groups, data.weights) if values is not None]
+    return [values for values in (data.X, data.y, data.groups, data.weights, data.rows) if values is not None]
 
 
 def _move_to_end(values: NDArray[Any], chosen: NDArray[np.bool_], last: NDArray[Any]) -> None:

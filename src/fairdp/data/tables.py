@@ -1,6 +1,6 @@
 """Tables in files: read them, whole or in batches, refuse broken ones in one line, and turn them into grouped data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ from fairdp.data.cells import text_of
 from fairdp.data.csv_text import count_csv_rows, csv_tables, refuse_repeated
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
+
+Observe = Callable[[pd.DataFrame], None]
 
 NOT_YET_DECLARED = (
     "the schema says declared: false, so what it holds was read from rows and counts as public; replace it with what "
@@ -39,6 +41,7 @@ def load_table(
     sensitive: Sequence[str],
     schema_path: str | Path | None = None,
     positive: object = None,
+    observe: Observe = lambda rows: None,
 ) -> TableData:
     """Read and encode a table, by a declared schema or else by one read from the table.
 
@@ -52,25 +55,30 @@ def load_table(
         YAML or JSON file with declared types, categories and bounds.
     positive
         Label value that counts as 1.
+    observe
+        Called with all rows as they are read, some at a time.
     """
     if schema_path is None:
         frame = read_table(path)
+        observe(frame)
         schema, notes = infer_schema(frame, label, sensitive, positive)
         return TableData(data=encode_table(frame, schema), schema=schema, notes=notes)
     schema = read_schema(schema_path)
     _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)
     notes = () if schema.declared else (NOT_YET_DECLARED,)
-    return TableData(data=encode_file(path, schema), schema=schema, notes=notes)
+    return TableData(data=encode_file(path, schema, observe=observe), schema=schema, notes=notes)
 
 
-def encode_file(path: str | Path, schema: TableSchema, *, rows: int = 50_000) -> GroupedData:
+def encode_file(
+    path: str | Path, schema: TableSchema, *, rows: int = 50_000, observe: Observe = lambda rows: None
+) -> GroupedData:
     """The rows of a file as grouped data; of the table itself at most so many rows are in memory at once."""
     path = Path(path)
     n_rows = _n_rows_checked(path)
     X = np.empty((n_rows, schema.n_features), dtype=np.float32)
     y, groups = np.empty((2, n_rows), dtype=np.int64)
     stop = 0
-    for batch in _encoded(_batches(path, rows), schema):
+    for batch in _encoded(_batches(path, rows), schema, observe):
         start, stop = stop, stop + batch.n_samples
         if stop > n_rows:
             break
@@ -87,16 +95,19 @@ def encode_table(frame: pd.DataFrame, schema: TableSchema) -> GroupedData:
     return GroupedData(schema.encode(frame), schema.encode_labels(frame), codes, names)
 
 
-def encoded_batches(path: str | Path, schema: TableSchema, *, rows: int = 50_000) -> Iterator[GroupedData]:
+def encoded_batches(
+    path: str | Path, schema: TableSchema, *, rows: int = 50_000, observe: Observe = lambda rows: None
+) -> Iterator[GroupedData]:
     """The rows of a table as grouped data, some at a time; together the same as the encoded whole.
 
     The file is checked before this returns; values that the schema does not allow are refused where they are met.
     """
-    return _encoded(table_batches(path, rows=rows), schema)
+    return _encoded(table_batches(path, rows=rows), schema, observe)
 
 
-def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema) -> Iterator[GroupedData]:
+def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema, observe: Observe) -> Iterator[GroupedData]:
     for batch in batches:
+        observe(batch)
         # A missing column is not the fault of these rows: without rows, nothing else can be wrong.
         encode_table(batch.iloc[:0], schema)
         try:

@@ -25,6 +25,7 @@ from fairdp._files import described_tensors, write_file
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
+from fairdp.ledger.spending import Spending
 from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
@@ -44,6 +45,11 @@ class Progress:
     checkpoint: Path | None = None
     resume: bool = False
     seconds_between_checkpoints: float = 1.0
+
+
+def paid_by(spending: Spending, table: str) -> Progress:
+    """Writes down what a run spends on the records of a table before it releases anything."""
+    return Progress(observe_parts=spending.charge, observe_plan=lambda planned: spending.spend(planned.privacy, table))
 
 
 @dataclass(frozen=True, kw_only=True)

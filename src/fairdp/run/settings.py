@@ -9,6 +9,7 @@ from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.words import NAMES_READ
 from fairdp.config.certificate import METRICS, NoCertificate
 from fairdp.config.defaults import (
     ROW_NORMS,
@@ -22,6 +23,7 @@ from fairdp.config.model import ModelConfig
 from fairdp.config.parameters import Parameters, check_parameters
 from fairdp.config.preregistration import CertificationSettings, Preregistration
 from fairdp.config.training import TrainConfig, plain
+from fairdp.data.arrays import declared_groups
 from fairdp.data.columns import EncodedColumns
 from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
@@ -32,6 +34,11 @@ from fairdp.run.predictor import Predictor
 
 # Hats and bins of more inputs than this would be mostly noise.
 _MOST_UNDECLARED = 64
+
+
+def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:
+    """What counts as public because it was read from the records: the names of the groups, unless they are declared."""
+    return (NAMES_READ,) if sensitive_features is not None and declared_groups(estimator) is None else ()
 
 
 @dataclass(frozen=True, kw_only=True)

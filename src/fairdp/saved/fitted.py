@@ -93,8 +93,12 @@ def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> ScoreMo
 
 
 def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them; a module is code, and a seed may be the secret that the guarantee rests on."""
-    kept = {name: plain(value) for name, value in parameters.items() if name not in ("module", "random_state")}
+    """Parameters as JSON can hold them.
+
+    A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
+    """
+    left_out = ("module", "random_state", "ledger", "table")
+    kept = {name: plain(value) for name, value in parameters.items() if name not in left_out}
     lists = {name: [plain(v) for v in value] for name, value in kept.items() if isinstance(value, (tuple, list))}
     mappings = {
         name: {str(key): plain(v) for key, v in value.items()}

@@ -9,7 +9,7 @@ file is beside it and never in it, is written for its owner only, and belongs in
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,23 @@ def fingerprints(data: GroupedData, key: bytes) -> NDArray[np.uint64]:
     return np.concatenate(
         [np.empty(0, dtype=np.uint64), *(_hashes(data, key, i, i + rows) for i in range(0, data.n_samples, rows))]
     )
+
+
+class PassingRecords:
+    """Batches that leave their fingerprints as they pass."""
+
+    def __init__(self, batches: Iterable[GroupedData], key: bytes) -> None:
+        self._batches, self._key = batches, key
+        self._found: list[NDArray[np.uint64]] = []
+
+    def __iter__(self) -> Iterator[GroupedData]:
+        for batch in self._batches:
+            self._found.append(fingerprints(batch, self._key))
+            yield batch
+
+    def fingerprints(self) -> NDArray[np.uint64]:
+        """Those of all records that have passed."""
+        return np.concatenate(self._found)
 
 
 def _hashes(data: GroupedData, key: bytes, start: int, stop: int) -> NDArray[np.uint64]:

@@ -130,7 +130,7 @@ def tau_by_hand(model, train, labels) -> float:
 def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
     calls = []
 
-    def counted(fit, random_state):
+    def counted(fit, random_state, payment):
         calls.append(fit.seed)
         return Trained(numbers={"accuracy": float(fit.seed)})
 
@@ -146,7 +146,7 @@ def test_trainings_that_are_kept_are_not_done_again(tmp_path, monkeypatch):
 
 
 def test_what_ended_before_an_interruption_is_kept(tmp_path, monkeypatch):
-    def stopped(fit, random_state):
+    def stopped(fit, random_state, payment):
         if fit.seed == 2:
             raise KeyboardInterrupt
         return Trained(numbers={"accuracy": 0.5})

@@ -16,6 +16,7 @@ from fairdp.experiments.drawing import save_figure, tradeoff_figure
 from fairdp.experiments.sweeps.comparison import Comparison, PrivacyCost, control_rows, summary_rows, tidy_rows
 from fairdp.experiments.sweeps.fits import Fit, Row, Trained
 from fairdp.experiments.sweeps.parallel import Say, Workers
+from fairdp.experiments.sweeps.paying import Payment
 from fairdp.experiments.sweeps.populations import Population, digest_of, load
 from fairdp.experiments.sweeps.store import Store, code_digest
 from fairdp.experiments.sweeps.training import train_all
@@ -37,6 +38,8 @@ class CompareTask:
         How it was asked for, for the record.
     watch
         Told how many of the trainings that were still to do are done.
+    payment
+        Where trainings on a user's own table add up what they spend.
     """
 
     comparison: Comparison
@@ -45,12 +48,20 @@ class CompareTask:
     command: str
     say: Say
     watch: Callable[[int, int], None]
+    payment: Payment | None = None
 
 
 def run_compare(task: CompareTask) -> dict[str, object]:
     """Carry it out; finished trainings are kept one by one, so that the same task continues where it was stopped."""
     comparison, store = task.comparison, Store(task.folder / "trainings")
-    found = train_all(comparison.fits(), store=store, workers=task.workers, say=task.say, watch=task.watch)
+    found = train_all(
+        comparison.fits(),
+        store=store,
+        workers=task.workers,
+        say=task.say,
+        watch=task.watch,
+        payment=task.payment,
+    )
     rows, delta = summary_rows(found), comparison.delta
     costs = [
         PrivacyCost.of(str(population), store.spent_on(population), delta=delta)

@@ -11,6 +11,7 @@ from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import measure
 from fairdp.data.grouped import GroupedData
+from fairdp.experiments.sweeps.paying import Payment, paying
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.experiments.sweeps.shifts import gap_under_reversal, gap_under_shift
 from fairdp.metrics.rates import Counts, decision_counts
@@ -122,12 +123,13 @@ class Row:
         return {**self.named, "mean": self.mean, "standard_error": self.standard_error}
 
 
-def figures_of(fit: Fit, *, random_state: int) -> Trained:
+def figures_of(fit: Fit, *, random_state: int, payment: Payment | None = None) -> Trained:
     """What a training reaches on the test records, and the gap that it aimed at on its training records."""
     parts = load(fit.population)
     settings = {"group_sizes": parts.group_sizes} | dict(fit.settings)
     model = FairDPClassifier(method=fit.method, random_state=random_state, **settings)
-    model.fit_grouped(parts.train, feature_schema=parts.described())
+    with paying(payment, fit.population, fit.method) as progress:
+        model.fit_grouped(parts.train, feature_schema=parts.described(), progress=progress)
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"
     found = {**measured, "gap": measured[metric], **_spent(model), **_certified(model)}

@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from fairdp.experiments.sweeps.fits import Fit, Trained, figures_of
 from fairdp.experiments.sweeps.parallel import Say, Workers, spread, told
+from fairdp.experiments.sweeps.paying import Payment, refuse_too_many, table_of
 from fairdp.experiments.sweeps.store import Store, random_state_of
+from fairdp.methods import METHODS
 
 
 def train_all(
@@ -16,6 +19,7 @@ def train_all(
     workers: Workers,
     say: Say,
     watch: Callable[[int, int], None] | None = None,
+    payment: Payment | None = None,
 ) -> dict[Fit, Trained]:
     """What every training reached; equal trainings are done once.
 
@@ -25,13 +29,18 @@ def train_all(
         Where finished trainings are kept and found again; None: nowhere.
     watch
         Told, as trainings end, how many of those that were still to do are done.
+    payment
+        Where trainings on a user's own table add up what they spend; None: nowhere.
     """
     asked = list(dict.fromkeys(fits))
     known = {} if store is None else {fit: found for fit in asked if (found := store.read(fit)) is not None}
     missing = [fit for fit in asked if fit not in known]
     if known:
         say(f"trainings: {len(known)} of {len(asked)} are kept from before")
-    results = spread(_timed, missing, workers)
+    if payment is not None:
+        private = [fit for fit in missing if METHODS[fit.method].private and table_of(fit.population)]
+        refuse_too_many(payment, [(table_of(fit.population), fit.epsilon) for fit in private])
+    results = spread(partial(_timed, payment=payment), missing, workers)
     for done, (position, found) in enumerate(told(results, len(missing), say, what="trainings"), start=1):
         known[missing[position]] = found
         if store is not None:
@@ -41,7 +50,7 @@ def train_all(
     return {fit: known[fit] for fit in asked}
 
 
-def _timed(fit: Fit) -> Trained:
+def _timed(fit: Fit, *, payment: Payment | None) -> Trained:
     start = time.perf_counter()
-    found = figures_of(fit, random_state=random_state_of(fit))
+    found = figures_of(fit, random_state=random_state_of(fit), payment=payment)
     return replace(found, seconds=round(time.perf_counter() - start, 1))

@@ -109,6 +109,7 @@ def _fresh_as_stated(recorded: Recorded, epsilon: float, records: FreshRecords) 
         (remembered or not privacy.certify_fraction or is_moved(recorded))
         and records.group_sizes in may_be
         and equal(records.sizes_epsilon, spent)
+        and (records.series is None or 1 <= records.series[0] <= (records.series[1] or records.series[0]))
         # One or the other is always vouched for: that the records are fresh could at most be checked by equal values.
         and len({UNUSED, UNUSED_UNCHECKED} & {*records.assumed}) == 1
     )

@@ -1,0 +1,79 @@
+"""Which earlier entries used the records of a new one.
+
+Equal rows are different people, and nobody can say which of them a row of another table is. So the worst is assumed of
+each: a record that equals one that an entry used was used by that entry, however many of either there are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairdp.ledger.records import Columns, HashedRecords
+
+History = tuple[int, ...]
+Chunks = Callable[[Columns], Iterator[NDArray[np.bytes_]]]
+# More histories than this are taken for one record's, which can only be too much; on the way there may be more of them.
+_MOST_HISTORIES, _MOST_PATTERNS = 64, 4096
+
+
+def common_view(one: Iterable[Columns], other: Iterable[Columns]) -> Columns | None:
+    """The columns by which records of two tables can be matched: the fewest by which both were hashed.
+
+    A column more, such as the day of an export, could only hide a person.
+    """
+    return min(set(one) & set(other), key=lambda columns: (len(columns), columns), default=None)
+
+
+def are_akin(one: Columns, other: Columns) -> bool:
+    """Whether two tables that cannot be matched may well hold the same people: half the columns of one are in both."""
+    return 2 * len(set(one) & set(other)) >= min(len(one), len(other)) > 0
+
+
+def members(records: HashedRecords, view: Columns, chunks: Chunks) -> NDArray[np.bool_]:
+    """Which records are among those of an entry, which come sorted and some at a time."""
+    hashes = records.views[view]
+    order = np.argsort(hashes)
+    mine, found = hashes[order], np.zeros(len(hashes), dtype=bool)
+    for chunk in chunks(view):
+        start, stop = np.searchsorted(mine, chunk[0], "left"), np.searchsorted(mine, chunk[-1], "right")
+        places = np.searchsorted(chunk, mine[start:stop])
+        found[start:stop] |= chunk[places] == mine[start:stop]
+    back = np.empty_like(found)
+    back[order] = found
+    return back
+
+
+def histories(n_records: int, used: Mapping[int, NDArray[np.bool_] | bool]) -> tuple[History, ...]:
+    """The different sets of earlier entries that used a record, without those that another one covers.
+
+    Parameters
+    ----------
+    used
+        For each entry which of the new records it used; True where they cannot be told apart and all may have been.
+    """
+    sets: list[History] = [()]
+    which = np.zeros(n_records, dtype=np.int64)
+    for number, members in sorted(used.items()):
+        if isinstance(members, bool):
+            sets = [(*known, number) if members else known for known in sets]
+            continue
+        code = 2 * which + members
+        counts = np.bincount(code, minlength=2 * len(sets))
+        sets = [(*sets[place // 2], number) if place % 2 else sets[place // 2] for place in np.flatnonzero(counts)]
+        which = (np.cumsum(counts > 0) - 1)[code]
+        if len(sets) > _MOST_PATTERNS:
+            sets, which = [tuple(sorted(set().union(*sets)))], np.zeros_like(which)
+    return maximal(sets)
+
+
+def maximal(sets: Sequence[History]) -> tuple[History, ...]:
+    """The sets that no other one covers."""
+    different = sorted({frozenset(each) for each in sets}, key=len, reverse=True)
+    kept: list[frozenset[int]] = []
+    for each in different:
+        if not any(each <= other for other in kept):
+            kept.append(each)
+    if len(kept) > _MOST_HISTORIES:
+        kept = [frozenset().union(*kept)]
+    return tuple(sorted(tuple(sorted(each)) for each in kept)) or ((),)

@@ -1,0 +1,181 @@
+"""Records: the same whatever a schema or a file format makes of them, and matched where columns allow it."""
+
+import datetime
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairdp._checks import DataError
+from fairdp.ledger.book import Ledger
+from fairdp.ledger.records import RecordHasher
+from fairdp.ledger.sharing import histories, maximal
+from ledger_cases import claim, people, pure
+
+KEY = bytes(range(32))
+
+
+def hashes(frame: pd.DataFrame, *, key: bytes = KEY) -> list[bytes]:
+    hasher = RecordHasher(key)
+    hasher.add(frame)
+    records = hasher.hashed()
+    return [bytes(value) for value in records.views[records.columns].view("V16")]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger(tmp_path / "ledger.sqlite") as opened:
+        yield opened
+
+
+AGES = {
+    "whole numbers": [31, 40],
+    "floats": [31.0, 40.0],
+    "text": ["31", "40"],
+    "text of floats": ["31.0", "4e1"],
+    "codes": ["031", "+40"],
+    "blanks": [" 31 ", "40\t"],
+    "objects": np.array([31, "40"], dtype=object),
+    "single precision": np.array([31, 40], dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("ages", AGES.values(), ids=AGES)
+@pytest.mark.parametrize("arrow", [False, True])
+def test_the_same_people_have_the_same_hashes_in_every_format(ages, arrow):
+    frame = pd.DataFrame({"age": ages, "sex": ["f", "m"]})
+    if arrow and frame["age"].dtype != object:
+        frame = frame.convert_dtypes(dtype_backend="pyarrow")
+    assert hashes(frame) == hashes(pd.DataFrame({"sex": ["f ", "m"], "age": ["31", "40"]}))
+
+
+def test_dates_truth_values_and_missing_values_are_the_same_in_every_format():
+    text = pd.DataFrame({"day": ["2020-01-05", "NA"], "paid": ["true", "False"]})
+    typed = pd.DataFrame({"day": pd.to_datetime(["2020/1/5", None]), "paid": [True, False]})
+    objects = pd.DataFrame({"day": [datetime.date(2020, 1, 5), None], "paid": [1, 0]})
+    assert hashes(text) == hashes(typed) == hashes(objects)
+
+
+@pytest.mark.parametrize("other", [["31", "41"], ["m", "31"], ["31", "40 years"]])
+def test_other_values_have_other_hashes(other):
+    assert hashes(pd.DataFrame({"age": other})) != hashes(pd.DataFrame({"age": ["31", "40"]}))
+
+
+def test_values_of_one_column_are_not_those_of_another():
+    one = hashes(pd.DataFrame({"a": [1, 2], "b": [2, 1]}))
+    assert len(set(one)) == 2
+    assert hashes(pd.DataFrame({"a": [1], "c": [2]}))[0] != one[0]
+
+
+def test_without_the_key_hashes_say_nothing():
+    assert not set(hashes(people(*range(100)))) & set(hashes(people(*range(100)), key=bytes(32)))
+
+
+def test_lists_in_a_column_that_no_schema_uses_are_hashed_too():
+    one = hashes(pd.DataFrame({"a": [1, 1], "tags": [["x"], ["y"]]}))
+    assert len(set(one)) == 2
+
+
+def test_batches_give_the_hashes_of_the_whole():
+    hasher = RecordHasher(KEY)
+    for start in range(0, 90, 30):
+        hasher.add(people(*range(start, start + 30)))
+    records = hasher.hashed()
+    assert [bytes(value) for value in records.views[records.columns].view("V16")] == hashes(people(*range(90)))
+    with pytest.raises(DataError, match="other columns"):
+        hasher.add(pd.DataFrame({"other": [1]}))
+
+
+def test_a_table_with_one_column_more_is_matched_by_the_columns_it_had(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20))))
+    more = people(*range(10, 30)).assign(exported="2026-11-01")
+    ledger.spend(claim(ledger, pure(1.0), more, table="with a column more"))
+    ledger.spend(claim(ledger, pure(1.0), more.iloc[10:], table="again"))
+    ledger.spend(claim(ledger, pure(1.0), more.iloc[10:].assign(exported="2026-12-01"), table="and again"))
+    assert [entry.histories for entry in ledger.entries()] == [((),), ((1,),), ((2,),), ((2, 3),)]
+
+
+def test_a_view_of_few_columns_takes_no_two_people_for_one(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20))[["sex"]], table="few columns"))
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20)), table="a"))
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20, 40)), table="b"))
+    assert ledger.entries()[2].histories == ((1,),)
+
+
+def test_a_table_with_one_column_less_cannot_be_matched_so_that_all_may_be_shared(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20))))
+    ledger.spend(claim(ledger, pure(1.0), people(*range(50, 60)).drop(columns="paid"), table="without a column"))
+    assert ledger.entries()[1].histories == ((1,),)
+
+
+def test_a_table_of_something_else_is_not_summed(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20))))
+    ledger.spend(claim(ledger, pure(1.0), pd.DataFrame({"house": [1], "sex": ["f"], "b": [1]}), table="houses"))
+    assert ledger.entries()[1].histories == ((),)
+
+
+def test_records_that_are_unknown_may_be_any_of_the_table(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20))))
+    ledger.spend(claim(ledger, pure(1.0), None))
+    ledger.spend(claim(ledger, pure(1.0), None, table="other"))
+    ledger.spend(claim(ledger, pure(1.0), people(*range(50, 60))))
+    assert [entry.histories for entry in ledger.entries()] == [((),), ((1,),), ((),), ((2,),)]
+
+
+def test_equal_rows_are_charged_as_the_same_person_whoever_they_are(ledger):
+    # One of two equal people in January, both in February: any of them may be the one.
+    ledger.spend(claim(ledger, pure(1.0), people(1, 2)))
+    ledger.spend(claim(ledger, pure(1.0), people(1, 1, 3)))
+    ledger.spend(claim(ledger, pure(1.0), people(1, 1, 1)))
+    assert [entry.histories for entry in ledger.entries()] == [((),), ((1,),), ((1, 2),)]
+
+
+def test_histories_are_told_apart_in_many_rows_of_the_file(ledger, monkeypatch):
+    monkeypatch.setattr("fairdp.ledger.store.CHUNK", 7)
+    rng = np.random.default_rng(0)
+    tables = [set(rng.choice(200, size=80, replace=False).tolist()) for _ in range(5)]
+    for table in tables:
+        ledger.spend(claim(ledger, pure(0.1), people(*table)))
+    for entry in ledger.entries():
+        before = range(entry.number - 1)
+        expected = [
+            tuple(number + 1 for number in before if person in tables[number]) for person in tables[entry.number - 1]
+        ]
+        assert entry.histories == maximal(expected)
+    assert ledger.check() == 5
+
+
+def test_more_histories_than_can_be_kept_become_one_that_covers_all():
+    rng = np.random.default_rng(0)
+    used = {number: rng.random(20_000) < 0.5 for number in range(1, 15)}
+    assert histories(20_000, used) == (tuple(range(1, 15)),)
+
+
+def test_a_certificate_refuses_a_record_that_its_model_has_used(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(20))))
+    said = {"command": "certify", "model": "1", "fresh": True}
+    with pytest.raises(DataError, match=r"of 3 records some equal .* \(1 in entry 1 of the ledger\)"):
+        ledger.spend(claim(ledger, pure(0.1), people(19, 20, 21), **said))
+    ledger.spend(claim(ledger, pure(0.1), people(20, 21), **said))
+    with pytest.raises(DataError, match="entry 2"):
+        ledger.spend(claim(ledger, pure(0.1), people(21, 22), **said))
+    # Another model has not seen them.
+    ledger.spend(claim(ledger, pure(0.1), people(19, 20, 21), **{**said, "model": "another"}))
+    assert len(ledger.entries()) == 3
+
+
+def test_registering_many_records_takes_little_more_memory_than_their_hashes(ledger):
+    n_records, hasher = 400_000, ledger.hasher()
+    tracemalloc.start()
+    for start in range(0, n_records, 50_000):
+        hasher.add(people(*range(start, start + 50_000)))
+    claimed = claim(ledger, pure(1.0), None)
+    records = hasher.hashed()
+    before, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    ledger.spend(type(claimed)(**{**vars(claimed), "records": records}))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - before < 16 * n_records
+    assert ledger.check() == 1

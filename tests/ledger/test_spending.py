@@ -1,0 +1,298 @@
+"""From a user's table to an entry: fits, searches, certificates and estimators, as users call them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from fairdp import FairDPClassifier
+from fairdp._checks import InputError
+from fairdp.cli import main
+from fairdp.ledger.book import Ledger, ledger_path
+from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
+
+SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")
+
+
+def people(n_people: int, *, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    income = rng.normal(3.0, 1.0, n_people).round(6)
+    # An own number for everybody, so that nobody equals another by chance.
+    number = rng.integers(1, 2**40, n_people)
+    approved = np.where(income > 3, "yes", "no")
+    return pd.DataFrame(
+        {"number": number, "income": income, "sex": rng.choice(["f", "m"], n_people), "approved": approved}
+    )
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    schema = {
+        "label": "approved",
+        "positive": "yes",
+        "negative": "no",
+        "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
+        "columns": [{"name": "income", "type": "numeric", "low": -5, "high": 11}],
+        "table": "loans",
+    }
+    Path("schema.yaml").write_text(yaml.safe_dump(schema))
+    january = people(1200, seed=0)
+    january.to_csv("january.csv", index=False)
+    pd.concat([january, people(300, seed=1)]).to_parquet("february.parquet", index=False)
+    people(600, seed=2).to_csv("fresh.csv", index=False)
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments, code: int = 0):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert stop.value.code == code, err
+        return out if code == 0 else err
+
+    return call
+
+
+def entries():
+    with Ledger(ledger_path()) as ledger:
+        assert ledger.check() == len(ledger.entries())
+        return ledger.entries()
+
+
+def test_a_retrain_is_added_up_and_the_third_fit_is_refused_before_training(run):
+    first = json.loads(run("fit", "january.csv", *SHORT, "--epsilon", 1, "--out", "model", "--json"))
+    assert first["ledger"].keys() == {"entry", "table", "epsilon_total", "delta_total", "epsilon_sum"}
+    assert (first["ledger"]["entry"], first["ledger"]["table"]) == (1, "loans")
+    assert first["ledger"]["epsilon_total"] == first["privacy"]["epsilon"]
+    second = json.loads(run("fit", "february.parquet", *SHORT, "--epsilon", 1, "--json"))
+    assert second["ledger"]["epsilon_sum"] == pytest.approx(2.0, abs=0.01)
+    assert second["ledger"]["delta_total"] == pytest.approx(2e-5)
+    assert "(entry 2), all releases about table 'loans'" in second["statement"]
+    refused = run("fit", "january.csv", *SHORT, "--epsilon", 1, "--budget", 2.5, code=2)
+    assert "is left; use --epsilon 0.5" in refused
+    assert refused.count("\n") == 1
+    assert [(entry.command, entry.state) for entry in entries()] == [("fit", "completed")] * 2
+    # Rows of January that are not test records of either were used by both.
+    assert entries()[1].histories == ((1,),)
+
+
+def test_only_records_that_are_trained_on_or_held_out_are_charged(run):
+    fitted = json.loads(run("fit", "january.csv", *SHORT, "--epsilon", 1, "--test-fraction", 0.5, "--json"))
+    (entry,) = entries()
+    (view,) = entry.views.values()
+    assert view.columns == ("approved", "income", "number", "sex")
+    assert view.n_records == fitted["n_train"] + fitted["n_certify"] == 1200 - fitted["n_test"]
+    trained, held_out = entry.cost.by_group["f"]
+    assert epsilon_of(trained, 1e-5) == pytest.approx(entry.cost.epsilon, abs=1e-9)
+    assert isinstance(held_out, PureRelease)
+
+
+def test_which_records_are_charged_follows_from_the_table(run):
+    """Those that a certificate refuses because they were used are those that the ledger has."""
+    run("fit", "january.csv", *SHORT, "--epsilon", 1, "--test-fraction", 0.5, "--out", "model")
+    table = pd.read_csv("january.csv")
+    refused = 0
+    for start in range(0, 40):
+        table[start : start + 1].to_csv("one.csv", index=False)
+        Path("model.register").unlink(missing_ok=True)
+        with pytest.raises(SystemExit) as stop:
+            main(["certify", "model", "one.csv", "--epsilon", "1"])
+        refused += stop.value.code == 2
+    assert 10 < refused < 30
+
+
+def test_a_search_is_one_entry(run):
+    grid = ("--method", "dpsgd", "--grid", "n_steps=3,5", "--epsilon", 2)
+    tuned = json.loads(run("tune", "january.csv", *SHORT[:6], *grid, "--json"))
+    (entry,) = entries()
+    assert (entry.command, entry.state) == ("tune", "completed")
+    searched, held_out = entry.cost.by_group["f"]
+    assert isinstance(searched, SearchRelease)
+    # Once for each of the two looks that the choice costs a held-out record (Papernot and Steinke, 2022).
+    trials = [trial for trials in tuned["privacy"]["selection"]["by_group"].values() for trial in trials]
+    assert held_out.epsilon == 2 * max(trial["held_out_epsilon"] for trial in trials)
+    assert max(epsilon_of(searched, 1e-5), held_out.epsilon) == pytest.approx(entry.cost.epsilon, abs=1e-9)
+
+
+def test_certificates_are_entries_in_a_series_and_use_no_record_twice(run):
+    run("fit", "january.csv", *SHORT, "--epsilon", 1, "--out", "model")
+    made = json.loads(run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 12, "--json"))
+    assert made["certificate"]["confidence"] == pytest.approx(1 - 0.05 / 12)
+    assert made["ledger"]["epsilon_sum"] == pytest.approx(1.5, abs=0.01)
+    assert (
+        "number 1 of 12 certificates of the model that hold all together with confidence 95 %"
+        in run("report", "model", "--out", "r.html") + Path("model/certificate.json").read_text()
+    )
+    run("verify", "model")
+    # Without its register the ledger still knows.
+    Path("model.register").unlink()
+    refused = run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 12, code=2)
+    assert "in entry 2 of the ledger" in refused
+    people(600, seed=3).to_csv("fresh.csv", index=False)
+    assert "series of 12; repeat that --of" in run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 3, code=2)
+    assert [entry.command for entry in entries()] == ["fit", "certify"]
+
+
+def test_a_restored_ledger_is_noticed_by_the_model(run):
+    run("fit", "january.csv", *SHORT, "--epsilon", 1)
+    shutil.copy(ledger_path(), "yesterday")
+    run("fit", "january.csv", *SHORT, "--epsilon", 1, "--out", "model")
+    run("ledger", "check", "model")
+    shutil.copy("yesterday", ledger_path())
+    for command in (("ledger", "check", "model"), ("certify", "model", "fresh.csv", "--epsilon", 1)):
+        assert "does not have entry 2 of this model" in run(*command, code=2)
+    assert "names no entry of a ledger" in run("ledger", "check", "elsewhere", code=2)
+
+
+def test_what_no_ledger_adds_up_says_so(run):
+    said = run("fit", "january.csv", *SHORT, "--epsilon", 1, "--no-ledger")
+    assert "No ledger was kept" in said
+    assert (
+        json.loads(run("fit", "--dataset", "synthetic", "--method", "dpsgd", "--n-steps", 3, "--json"))["ledger"]
+        is None
+    )
+    assert not ledger_path().exists()
+    assert "--budget=1.0 needs a table" in run("fit", "january.csv", *SHORT, "--no-ledger", "--budget", 1, code=2)
+    assert "not both" in run("fit", "january.csv", *SHORT, "--no-ledger", "--ledger", "a", code=2)
+    assert "--of=3 needs" in run("certify", "model", "fresh.csv", "--epsilon", 1, "--of", 3, "--no-ledger", code=2)
+
+
+def test_a_ledger_that_cannot_be_used_refuses_everything(run, monkeypatch):
+    Path("broken").write_text("this is no ledger, and longer than a header of one" * 20)
+    monkeypatch.setenv("FAIRDP_LEDGER", "broken")
+    for command in (("fit", "january.csv", *SHORT), ("ledger",), ("ledger", "check")):
+        refused = run(*command, code=2)
+        assert "broken" in refused
+        assert refused.count("\n") == 1
+
+
+def test_a_resumed_run_continues_its_entry(run, monkeypatch):
+    from fairdp.training.loop import steps
+
+    def interrupted(*arguments):
+        for taken in steps(*arguments):
+            yield taken
+            if taken.step == 2:
+                raise KeyboardInterrupt
+
+    command = ("fit", "january.csv", *SHORT, "--epsilon", 1, "--checkpoint", "run", "--out", "model")
+    with monkeypatch.context() as patched:
+        patched.setattr("fairdp.run.fit.steps", interrupted)
+        run(*command, code=130)
+    assert [entry.state for entry in entries()] == ["spent"]
+    resumed = json.loads(run(*command, "--resume", "--json"))
+    assert resumed["ledger"]["entry"] == 1
+    assert [entry.state for entry in entries()] == ["completed"]
+    assert not list(Path().glob("run*"))
+
+
+def test_the_ledger_is_listed_limited_and_checked(run):
+    assert json.loads(run("ledger", "--json"))["entries"] == []
+    run("ledger", "limit", "loans", "--epsilon", 1.5)
+    run("fit", "january.csv", *SHORT, "--epsilon", 1)
+    assert "limit of 1.5 on table 'loans'" in run("fit", "january.csv", *SHORT, "--epsilon", 1, code=2)
+    report = json.loads(run("ledger", "list", "--table", "loans", "--json"))
+    (entry,) = report["entries"]
+    assert {"command", "state", "epsilon", "delta", "mechanisms"} <= entry.keys()
+    assert report["total"] == {"epsilon": entry["epsilon"], "delta": 1e-5, "epsilon_sum": entry["epsilon"]}
+    assert "limit on table loans: epsilon 1.5, by the sum" in run("ledger")
+    assert json.loads(run("ledger", "check", "--json"))["entries"] == 1
+    assert "--order=8 needs --delta" in run("ledger", "limit", "loans", "--epsilon", 1, "--order", 8, code=2)
+    assert "no entry of table 'none'" in run("ledger", "list", "--table", "none", code=2)
+
+
+def test_an_estimator_adds_up_in_the_ledger_that_it_is_given(tmp_path):
+    table = people(600, seed=0)
+    settings = {"method": "dpsgd", "n_steps": 5, "ledger": "own.sqlite", "table": "loans"}
+    for _ in range(2):
+        model = FairDPClassifier(**settings).fit(table[["income"]], table.approved, sensitive_features=table.sex)
+    assert model.privacy_.ledger.entry == 2
+    assert "(entry 2), all releases about table 'loans'" in model.privacy_statement()
+    with Ledger("own.sqlite") as ledger:
+        assert [entry.state for entry in ledger.entries()] == ["completed"] * 2
+        assert ledger.entries()[1].histories == ((1,),)
+    model.save("model")
+    assert "own.sqlite" not in "".join(path.read_text(errors="replace") for path in Path("model").iterdir())
+    assert FairDPClassifier.load("model").privacy_.ledger == model.privacy_.ledger
+
+
+def test_an_estimator_without_a_ledger_says_that_nothing_was_added_up():
+    table = people(600, seed=0)
+    model = FairDPClassifier(method="dpsgd", n_steps=5)
+    model.fit(table[["income"]].to_numpy(), table.approved.to_numpy(), sensitive_features=table.sex)
+    assert model.privacy_.ledger is None
+    assert "No ledger was kept" in model.privacy_statement()
+    assert not ledger_path().exists()
+
+
+def test_images_and_lists_are_records_too():
+    rng = np.random.default_rng(0)
+    images, labels = rng.random((60, 1, 8, 8), dtype=np.float32), [0, 1] * 30
+    settings = {"method": "dpsgd", "n_steps": 2, "delta": 1e-3, "ledger": "own.sqlite", "certify_fraction": 0}
+    for part in (slice(0, 60), slice(30, 60)):
+        FairDPClassifier(**settings).fit(
+            images[part], labels[part], sensitive_features=(["a", "b", "b", "a"] * 15)[part]
+        )
+    with Ledger("own.sqlite") as ledger:
+        assert [entry.histories for entry in ledger.entries()] == [((),), ((1,),)]
+        assert ledger.entries()[0].columns == ("sensitive_feature_0", "x0", "y0")
+
+
+def test_a_search_in_python_has_no_ledger():
+    from fairdp.data.synthetic import synthetic_population
+    from fairdp.tuning import tune
+
+    data = synthetic_population().sample(200, np.random.default_rng(0))
+    with pytest.raises(InputError, match="ledger='a' is for one fit"):
+        tune(FairDPClassifier(ledger="a"), {"n_steps": [1, 2]}, data)
+
+
+def test_every_training_of_a_comparison_is_an_entry_and_too_many_are_refused_before_the_first(run):
+    command = (
+        "compare",
+        "january.csv",
+        *SHORT[:6],
+        "--methods",
+        "clean,dpsgd",
+        "--grid",
+        "n_steps=3",
+        "--out",
+        "compared",
+    )
+    refused = run(*command, "--epsilons", ".5,1", "--seeds", 2, "--budget", 2.5, "--workers", 1, code=2)
+    assert "epsilon 3 would pass the limit of 2.5 on table 'loans'" in refused
+    assert entries() == []
+    run(*command, "--epsilons", ".5", "--seeds", 2, "--budget", 2.5, "--workers", 2)
+    found = entries()
+    assert [(entry.command, entry.state, entry.table) for entry in found] == [("compare", "completed", "loans")] * 2
+    assert found[1].histories == ((1,),)
+    # Those that are kept from before are not paid for again.
+    run(*command, "--epsilons", ".5", "--seeds", 3, "--no-ledger", "--workers", 1)
+    run(*command, "--epsilons", ".5", "--seeds", 3, "--workers", 1)
+    assert len(entries()) == 2
+
+
+def test_an_own_loop_is_an_entry_too():
+    import torch
+
+    from fairdp import make_private_fair
+
+    table = people(600, seed=0)
+    records = (table[["income"]], table.approved, table.sex)
+    private = make_private_fair(torch.nn.Linear(1, 4), records, n_steps=2, ledger="own.sqlite", table="loans")
+    with Ledger("own.sqlite") as ledger:
+        assert [entry.state for entry in ledger.entries()] == ["spent"]
+    optimizer = torch.optim.SGD(private.parameters(), lr=0.1)
+    for _ in range(private.n_steps):
+        private.backward()
+        optimizer.step()
+    assert private.finish().privacy_.ledger.entry == 1
+    with Ledger("own.sqlite") as ledger:
+        assert [entry.state for entry in ledger.entries()] == ["completed"]
+        assert ledger.entries()[0].views
