@@ -41,10 +41,6 @@ learning rates by its accuracy on the test records, which favours it. Post-proce
 decides, the others do not. Boosting (scikit-learn's HistGradientBoosting), logistic regression and the reduction
 (fairlearn's ExponentiatedGradient over logistic regression) are **not private**. The constants of ours were chosen
 with test records of Adult and Default-CCC in view, which favours it too.
-
-**These numbers predate two changes of ours**, to be made again: bins weigh less where many numbers share a row
-(Default-CCC without a target, five seeds: accuracy .820 instead of .818), and equalized odds balances the two prices of
-a group together (.861 at a test gap of .025 instead of .864 at .031).
 """
 
 LIMITS = """

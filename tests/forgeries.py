@@ -67,6 +67,13 @@ KINDS = {
         "group_sizes": "public",
     },
     "joint, three groups": {**ONE, "method": "fairdp_frontier", "sex": ("f", "m", "x") * 200},
+    "joint, ratio": {**ONE, "method": "fairdp_frontier", "min_ratio": 0.8},
+    "joint, ratio of three groups": {
+        **ONE,
+        "method": "fairdp_frontier",
+        "min_ratio": 0.8,
+        "sex": ("f", "m", "x") * 200,
+    },
     "joint, one group": {"method": "fairdp_frontier", "sex": ("all",) * 600},
     "joint, no noise": {"method": "fairdp_frontier", "epsilon": math.inf},
     "joint, nothing held out": {"method": "fairdp_frontier", "certify_fraction": 0.0},

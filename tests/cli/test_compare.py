@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -40,14 +39,15 @@ def compare(run, tmp_path):
 @pytest.mark.more
 def test_files_rows_and_provenance(compare, tmp_path):
     report = compare("--methods", "clean,dpsgd,fairdp", "--epsilons", ".5,2")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"runs"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"trainings"}
     assert set(report["files"]) == FILES
     frame = pd.read_parquet(tmp_path / "out" / "results.parquet")
     # Two budgets for private methods, one row for the other, two seeds each.
     assert frame.groupby("method").size().to_dict() == {"clean": 2, "dpsgd": 4, "fairdp": 4}
     assert (frame["epsilon_spent"][frame["method"] != "clean"] <= frame["epsilon"][frame["method"] != "clean"]).all()
     pd.testing.assert_frame_equal(frame, pd.read_csv(tmp_path / "out" / "results.csv"), check_exact=False)
-    assert len(list((tmp_path / "out" / "runs").iterdir())) == len(frame) == report["n_runs"]
+    kept = (tmp_path / "out" / "trainings" / "synthetic.jsonl").read_text().splitlines()
+    assert len(kept) == len(frame) == report["n_runs"]
     row = next(row for row in report["rows"] if (row["method"], row["epsilon"]) == ("dpsgd", 2.0))
     own = frame[(frame["method"] == "dpsgd") & (frame["epsilon"] == 2.0)]["accuracy"]
     assert row["mean"]["accuracy"] == pytest.approx(own.mean())
@@ -208,10 +208,10 @@ def test_nothing_in_the_folder_identifies_a_users_records_without_the_key(own_ta
         key = tmp_path / f"{name}.key"
         assert key.stat().st_mode & 0o777 == 0o600
         keys.append(key.read_text())
-        (run,) = (tmp_path / name / "runs").iterdir()
+        (run,) = (tmp_path / name / "trainings").iterdir()
         origin = json.loads((tmp_path / name / "provenance.json").read_text())["records"]["loans.csv"]
         assert origin == f"commitment {json.loads(run.read_text())['records']}"
-        named.append((run.name, origin))
+        named.append((run.read_text(), origin))
         secret = bytes.fromhex(keys[-1])
         for content in files_in(tmp_path / name).values():
             assert keys[-1].encode() not in content
@@ -278,9 +278,9 @@ def started(out, *more) -> subprocess.Popen:
 @pytest.mark.more
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_comparison_that_was_ended_continues_without_loss(tmp_path, ending):
-    runs, process = tmp_path / "out" / "runs", started(tmp_path / "out")
+    runs, process = tmp_path / "out" / "trainings" / "synthetic.jsonl", started(tmp_path / "out")
     limit = time.monotonic() + 120
-    while not (runs.exists() and any(runs.glob("*.json"))):
+    while not (runs.exists() and b"\n" in runs.read_bytes()):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < limit
         time.sleep(0.01)
@@ -290,12 +290,12 @@ def test_a_comparison_that_was_ended_continues_without_loss(tmp_path, ending):
         assert process.returncode == 130
         assert "finished training runs are kept in" in err
         assert "run the same command again to continue" in err
-    kept = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in runs.glob("*.json")}
+    kept = [line for line in runs.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     assert 0 < len(kept) < 6
     again = started(tmp_path / "out", "--json")
     out, err = again.communicate(timeout=300)
     assert again.returncode == 0, err
     assert json.loads(out)["n_runs"] == 6
-    for name, (content, time_written) in kept.items():
-        assert ((runs / name).read_bytes(), (runs / name).stat().st_mtime_ns) == (content, time_written)
-    assert len(os.listdir(runs)) == 6
+    after = runs.read_bytes().splitlines(keepends=True)
+    assert after[: len(kept)] == kept
+    assert len([line for line in after if line.endswith(b"}\n")]) == 6

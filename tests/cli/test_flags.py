@@ -1,5 +1,7 @@
 """Messages name the flags that a user typed, and leave all other words as they are."""
 
+import re
+
 import pytest
 
 from fairdp._checks import DataError, ParameterError
@@ -34,3 +36,10 @@ def test_words_that_are_no_parameters_stay():
 def test_only_options_of_the_command_are_flags():
     error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `target_tau`.")
     assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use target_tau."
+
+
+@pytest.mark.parametrize("name", fairdp.commands)
+def test_help_names_only_flags_that_the_command_takes(name):
+    command = fairdp.commands[name]
+    mentioned = re.findall(r"--[a-z][a-z-]*", " ".join(getattr(param, "help", None) or "" for param in command.params))
+    assert set(mentioned) <= {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}

@@ -1,12 +1,14 @@
 """Which rule is deployed: by hand on small frontiers of known rates."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fairdp.frontier.choice import Choice, Target, choose
 from fairdp.frontier.curve import Frontier
+from fairdp.frontier.points import cost_of_rest
 from fairdp.frontier.sketch import prefix_root
 
 N = 1e6  # Records of each cell: their noise is next to none.
@@ -120,18 +122,17 @@ def test_a_collapse_at_once_leaves_the_rule_without_a_target():
 
 
 def test_a_ratio_is_met_as_well():
-    """.3 over a rate that falls by .1 for .1: at .04 it is .3 / .36."""
+    """.3 over a rate that falls from .4 by .1 for .1: at .025 it is .3 / .375."""
     chosen = choose(FALLING, target(min_ratio=0.8))
     assert choose(FALLING, target(min_ratio=0.7)).position == 0.0
-    # Interpolated between ratios of .75 and 1.
-    assert chosen.position == pytest.approx(0.02, abs=2e-3)
+    assert chosen.position == pytest.approx(0.025, abs=2e-4)
     assert FALLING.at(FALLING.ratios[0], chosen.position) >= 0.8 - 1e-3
 
 
 def test_of_a_gap_and_a_ratio_the_further_one_counts():
     assert choose(FALLING, target(0.02, min_ratio=0.7)).position == pytest.approx(0.08, abs=2e-3)
-    # Beyond the targets by .15 at first, and by −.09 at the next position: zero at .15 / .24 of the way.
-    assert choose(FALLING, target(0.09, min_ratio=0.9)).position == pytest.approx(0.0625, abs=2e-4)
+    # A ratio of .9 is reached at .3 / .3333, the gap long before.
+    assert choose(FALLING, target(0.09, min_ratio=0.9)).position == pytest.approx(0.0667, abs=2e-4)
 
 
 @pytest.mark.parametrize(("std", "sizes"), [(0.0, N), (400.0, 1000.0)])
@@ -162,6 +163,49 @@ def test_what_noise_may_have_spread_is_not_chased():
     assert seems < 0.08 < gap
     assert choose(blurred, target(seems + 0.001)).position == 0.0
     assert choose(blurred, target(seems - 0.001)).position > 0.0
+
+
+def test_noise_on_a_ratio_is_judged_on_the_scale_of_rates():
+    """An error of .01 on rates of .05 is .2 on their ratio: little enough to be believed all the same."""
+    rates = np.array([[0.04] * 7, np.linspace(0.08, 0.02, 7)])
+    small = frontier(rates, POSITIONS, std=20.0, sizes=3000.0)
+    assert small.ratios[1][small.origin] > 0.1
+    assert small.gaps[1][small.origin] < 0.03
+    chosen = choose(small, target(min_ratio=0.85)).position
+    assert small.at(small.ratios[0], chosen) > 0.85
+
+
+def test_a_rule_that_noise_brings_near_is_not_taken_before_the_lowest_one():
+    """Gaps of .2, .04, .12, .06, .02: only the last two are within .07 to stay, and between them and .12 it is met."""
+    dipping = frontier([[0.3] * 5, [0.5, 0.34, 0.42, 0.36, 0.32]], np.linspace(0, 1, 5), prices=(-0.2, 0.2))
+    assert dipping.gaps[0] == pytest.approx([0.2, 0.04, 0.12, 0.06, 0.02], abs=1e-3)
+    assert choose(dipping, target(0.07)).position == pytest.approx(0.5 + 0.25 * 0.05 / 0.06, abs=0.01)
+    assert choose(dipping, target(0.25)).position == 0.0
+    assert choose(dipping, target(0.01)).position == 1.0
+
+
+def test_prices_that_were_found_are_left_only_where_the_sketch_is_surer():
+    """Three groups: two standard errors inside the target; without looks, as on a line, half of one."""
+    rates = np.array([[0.3] * 9, [0.32] * 9, np.linspace(0.5, 0.34, 9)])
+    found = frontier(rates, np.linspace(0, 1, 9), std=4.0, sizes=3000.0)
+    looked = replace(found, looked=tuple((float(rate), 1e-4) for rate in rates[:, -1]))
+    near, far = choose(looked, target(0.1)).position, choose(found, target(0.1)).position
+    assert near > far + 0.02
+    assert looked.at(looked.gaps[0] + 2 * looked.gaps[1], near) == pytest.approx(0.1, abs=1e-3)
+
+
+def test_what_the_rest_would_cost():
+    """The gap falls by one for a price of one, from .1 on: ∫ λ dλ up to .1 is .005; the same on the other side."""
+    mirrored = frontier([np.linspace(0.1, 0.7, 7), [0.3] * 7], POSITIONS)
+    for some in (FALLING, mirrored):
+        assert cost_of_rest(some, target(0.0, price=0.0)) == pytest.approx((0.1, 0.005), abs=1e-4)
+        assert cost_of_rest(some, target(0.05, price=0.0)) == pytest.approx((0.05, 0.00125), abs=1e-4)
+        # What is met already costs nothing more.
+        assert cost_of_rest(some, target(0.05)) == pytest.approx((0.05, 0.0), abs=1e-4)
+    raised = frontier([[0.3] * 7, np.linspace(0.7, 0.1, 7)], POSITIONS, prices=(-1.25, 1.0))
+    assert cost_of_rest(raised, target(min_ratio=0.8, price=0.0)) == pytest.approx((0.025, 0.0003125), abs=1e-5)
+    apart = frontier([[0.3] * 7, np.linspace(0.9, 0.6, 7)], POSITIONS)
+    assert cost_of_rest(apart, target(0.05, price=0.0)) is None
 
 
 def test_kinds_and_values_of_targets():

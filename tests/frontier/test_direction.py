@@ -27,8 +27,8 @@ def people(n_records: int = 6000, n_groups: int = 3, seed: int = 0):
 def direction_of(chances, cells, parity="demographic_parity", *, look=None, std=0.0, **options):
     events = Events(parity, chances.shape[1] // 2)
     sizes = np.bincount(cells, minlength=chances.shape[1]).astype(float)
-    settings = {"gap": 0.02, "cost_ratio": 1.0, "most": np.inf, "positive_rate": None, "n_looks": N_LOOKS}
-    settings |= options
+    settings = {"gap": 0.02, "min_ratio": 0.0, "cost_ratio": 1.0, "most": np.inf, "positive_rate": None}
+    settings |= {"n_looks": N_LOOKS, **options}
     return find_direction(chances, cells, events, sizes, look=look or (lambda exact: exact), std=std, **settings)
 
 
@@ -71,8 +71,8 @@ def test_the_error_of_the_last_looks_is_not_understated():
 
 
 @pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity", "equalized_odds"])
-@pytest.mark.parametrize("positive_rate", [None, 0.4])
-def test_removing_any_record_moves_a_look_by_at_most_one(parity, positive_rate):
+@pytest.mark.parametrize("aim", [{}, {"positive_rate": 0.4}, {"min_ratio": 0.9, "gap": 1.0}])
+def test_removing_any_record_moves_a_look_by_at_most_one(parity, aim):
     """With everything that earlier looks gave out held fixed."""
     chances, cells = people(40)
     rng, first, noisy = np.random.default_rng(0), [], []
@@ -84,7 +84,8 @@ def test_removing_any_record_moves_a_look_by_at_most_one(parity, positive_rate):
 
     sizes = np.bincount(cells, minlength=6).astype(float)
     events = Events(parity, 3)
-    options = {"gap": 0.02, "cost_ratio": 1.0, "most": 1.0, "positive_rate": positive_rate, "std": 3.0, "n_looks": 20}
+    options = {"gap": 0.02, "min_ratio": 0.0, "cost_ratio": 1.0, "most": 1.0, "positive_rate": None}
+    options |= {"std": 3.0, "n_looks": 20, **aim}
     find_direction(chances, cells, events, sizes, look=record, **options)
     largest = 0.0
     for removed in range(40):
@@ -125,6 +126,35 @@ def test_without_noise_the_gap_is_closed(parity, n_groups):
     assert found.errors.tolist() == [0.0] * len(rates)
     for band in found.prices.reshape(-1, n_groups):
         assert band.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("parity", "n_groups"), [("demographic_parity", 3), ("equal_opportunity", 3), ("equalized_odds", 2)]
+)
+def test_without_noise_a_ratio_is_reached_and_the_rate_is_kept(parity, n_groups):
+    """Prices of low rates are larger than those of high ones, by the ratio: see `tilted`."""
+    chances, cells = people(n_groups=n_groups)
+    plain, everybody = rates_at(chances, cells, parity, np.zeros(len(Events(parity, n_groups).members)))
+    found = direction_of(chances, cells, parity, gap=1.0, min_ratio=0.9)
+    rates, kept = rates_at(chances, cells, parity, found.prices)
+    assert min(band.min() / band.max() for band in plain.reshape(-1, n_groups)) < 0.75
+    assert min(band.min() / band.max() for band in rates.reshape(-1, n_groups)) > 0.86
+    assert kept > 0.9 * everybody
+    assert found.rates == pytest.approx(rates, abs=0.01)
+    for band in found.prices.reshape(-1, n_groups):
+        assert total_price(band) == pytest.approx(0.9 * total_price(-band), abs=1e-9)
+
+
+def test_how_far_rates_may_be_apart_by_hand():
+    """Of 100 in each group 20 and 40 are accepted, .3 of all: a ratio of .8 allows .06, of which .9 are aimed at."""
+    events, sizes = Events("demographic_parity", 2), np.full(4, 50.0)
+    bounds = {"most": np.inf, "std": 0.0, "n_looks": N_LOOKS}
+    rates = np.array([0.2, 0.4])
+    assert _Ascent(events, sizes, gap=1.0, min_ratio=0.8, **bounds).dead(rates) == pytest.approx([0.027, 0.027])
+    assert _Ascent(events, sizes, gap=0.04, min_ratio=0.8, **bounds).dead(rates) == pytest.approx([0.018, 0.018])
+    both = _Ascent(Events("equalized_odds", 2), sizes, gap=1.0, min_ratio=0.8, **bounds)
+    # Each band has a mean of its own, and half of what it allows is aimed at.
+    assert both.dead(np.array([0.1, 0.3, 0.5, 0.9])) == pytest.approx([0.01, 0.01, 0.035, 0.035])
 
 
 def test_a_wide_target_is_met_by_no_prices():
@@ -245,13 +275,13 @@ def test_prices_of_both_labels_are_balanced_together(seed, most):
     """Against a general solver; the rounds are few, so that prices are near the best, and their value nearer."""
     rng = np.random.default_rng(seed)
     events, sizes = Events("equalized_odds", 2), rng.uniform(500, 5000, 4)
-    state = _Ascent(events, sizes, gap=0.04, most=most, std=10.0, n_looks=N_LOOKS)
+    state = _Ascent(events, sizes, gap=0.04, min_ratio=0.0, most=most, std=10.0, n_looks=N_LOOKS)
     start, rates = np.array([-0.02, 0.02, 0.01, -0.01]), rng.uniform(0.1, 0.5, 4)
 
     def objective(split):
         prices = split[:4] - split[4:]
         away = prices - start
-        return away @ state.response @ away / 2 - rates @ prices + state.dead @ (split[:4] + split[4:])
+        return away @ state.response @ away / 2 - rates @ prices + state.dead(rates) @ (split[:4] + split[4:])
 
     limits = [{"type": "eq", "fun": lambda split, band=band: (split[:4] - split[4:])[band].sum()} for band in BANDS]
     limits += [] if math.isinf(most) else [{"type": "ineq", "fun": lambda split: most - split.sum() / 2}]

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from fairdp.frontier.events import Events, plain_values, total_price
+from fairdp.frontier.events import Events, line_prices, plain_values, tilted, total_price
 
 NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
@@ -69,3 +70,55 @@ def test_what_a_positive_decision_is_worth():
 def test_what_is_paid_is_the_sum_of_positive_prices():
     assert total_price(np.array([0.3, -0.5, 0.2])) == pytest.approx(0.5)
     assert total_price(np.zeros(3)) == 0.0
+
+
+def test_prices_for_a_ratio_by_hand():
+    assert tilted(np.array([-0.2, -0.1, 0.3]), 0.5).tolist() == pytest.approx([-0.4, -0.2, 0.3])
+    assert tilted(np.array([-0.2, 0.2]), 0.0).tolist() == [-0.2, 0.2]
+    # Fewer positive labels in the second group, then in the first.
+    assert line_prices(np.array([10.0, 10.0, 30.0, 10.0]), 0.8).tolist() == [1.0, -1.25]
+    assert line_prices(np.array([30.0, 10.0, 10.0, 10.0]), 0.8).tolist() == [-1.25, 1.0]
+    assert line_prices(np.array([10.0, 10.0, 30.0, 10.0]), 0.0).tolist() == [-1.0, 1.0]
+
+
+class Law:
+    """People of whom two groups' chances are known, the second one's labels being positive more often."""
+
+    def __init__(self, seed: int, n_people: int = 300) -> None:
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(size=(n_people, 4)) + np.array([1.0, -0.5, 0.0, 0.5])
+        self.chances = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        self.sizes, self.worth = self.chances.sum(0), self.chances @ plain_values(4, 1.0)
+        self.weights = (Events("demographic_parity", 2).members @ self.chances.T).T
+        self.weights /= self.weights.sum(0)
+
+    def best(self, ratio: float) -> float:
+        """Worth of the best decisions, chances of them included, with this ratio: a linear programme."""
+        low, high = self.weights.T
+        found = linprog(-self.worth, A_ub=[ratio * high - low], b_ub=[0.0], bounds=(0, 1))
+        return -float(found.fun)
+
+    def with_prices(self, prices: np.ndarray, ratio: float) -> float:
+        """Worth of the rule at the least multiple of these prices that has this ratio."""
+        pulls = self.chances @ Events("demographic_parity", 2).pulls(prices, self.sizes)
+        for multiple in np.linspace(0, 1, 4001):
+            positive = self.worth >= multiple * pulls
+            low, high = positive @ self.weights
+            if low >= ratio * high:
+                return float(self.worth[positive].sum())
+        raise AssertionError("the ratio is never reached")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ratio", [0.8, 0.95])
+def test_with_prices_for_a_ratio_no_rule_of_that_ratio_is_worth_more(seed, ratio):
+    """But for the one person whom the best rule decides about by chance."""
+    law = Law(seed)
+    best = law.best(ratio)
+    assert law.worth[law.worth >= 0].sum() > best + 1
+    assert best - 1 < law.with_prices(line_prices(law.sizes, ratio), ratio) <= best + 1e-9
+
+
+def test_that_check_notices_prices_that_add_up_to_zero():
+    law = Law(0)
+    assert law.with_prices(line_prices(law.sizes, 0.0), 0.8) < law.best(0.8) - 1

@@ -19,7 +19,7 @@ from fairdp.streams import StepKeys
 from fairdp.training.clipping import MARGIN, BoundedSum
 from fairdp.training.companion import Companion
 from fairdp.training.lattice import round_with_gaussian
-from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, members_of, steps
+from fairdp.training.loop import PrivacyBudgetExceeded, Trainer, steps
 from fairdp.training.state import FlatOptimizer, TrainingState
 from score_models import naive_gradients
 
@@ -262,15 +262,6 @@ def test_no_two_draws_of_a_step_share_a_stream(method, monkeypatch):
         assert "noise" in asked
 
 
-def test_heads_of_other_blocks_are_drawn_apart():
-    blocks, keys = [np.arange(500), np.arange(500, 1000)], StepKeys(bytes(32))
-    first, second = members_of(blocks, 4, keys)
-    assert not torch.equal(first, second)
-    assert set(first.tolist()) == {0, 1, 2, 3}
-    fewer, _ = members_of([blocks[0][:-1], blocks[1]], 4, keys)
-    assert torch.equal(fewer, first[:-1])
-
-
 def test_noise_follows_the_largest_factor_on_the_clip_norm(monkeypatch):
     trainer, used = trainer_of("dpsgd_f"), []
     monkeypatch.setattr("fairdp.training.loop.add_gaussian_noise", lambda bounded, std, **more: used.append(std))
@@ -332,24 +323,3 @@ def test_every_group_is_sampled_at_the_rate_of_the_plan():
     assert rates[0] < rates[1] < 1
     found = sampler.largest_rate * sampler.keep_limits / 2.0**53
     np.testing.assert_allclose(found, rates[grouped().groups], rtol=1e-12)
-
-
-def test_blocks_follow_the_planned_sizes():
-    """Of 5,000 records where 6,000 were planned: how many there are must not move anybody to another block."""
-    config = replace(CONFIG, sample_rate=0.9)
-    plan = make_plan(METHODS["dpsgd"].recipe(config, (3000.0, 3000.0)), PRIVATE, n_steps=12)
-    trainer = Trainer(start(), grouped(5000), plan, config)
-    assert [block.start for block in trainer.sampler.blocks] == [0, 3000]
-
-
-@pytest.mark.parametrize("method", ["dpsgd", "raco_dp"])
-def test_blocks_change_a_step_by_rounding_only(method):
-    trainer = trainer_of(method)
-    chosen = np.arange(0, 60, 2)
-    cut = [chosen[:7], chosen[7:7], chosen[7:20], chosen[20:]]
-    memory = trainer.state.memory
-    sums = [trainer.sums.clipped_gradients(trainer.records.batch(blocks), memory).total for blocks in ([chosen], cut)]
-    torch.testing.assert_close(*sums, rtol=1e-5, atol=1e-7)
-    if method == "raco_dp":
-        found = [trainer.sums.statistics(trainer.records.batch(b), memory).total for b in ([chosen], cut)]
-        torch.testing.assert_close(*found, rtol=1e-6, atol=1e-7)

@@ -69,7 +69,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default="comparison",
     show_default=True,
-    help="Folder for tables, pictures and, in runs/, every finished training run.",
+    help="Folder for tables, pictures and, in trainings/, every finished training run.",
 )
 @seed_option("First seed.  [default: 0]")
 @ledger_options
@@ -93,8 +93,8 @@ def compare(
 ) -> None:
     """Train methods on the same records, at the same budgets and with several seeds, and show the trade-offs.
 
-    Every training run is stored in OUT/runs as soon as it ends: the same command continues an interrupted comparison,
-    and a larger one trains only what is new.
+    Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted
+    comparison, and a larger one trains only what is new.
     """
     if (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
@@ -123,7 +123,7 @@ def compare(
     make_folder(out)
     if key is not None:
         keep_holder_key(out, key)
-    with saying_which_trainings_are_kept(out / "runs"), progress_bar("training") as watch:
+    with saying_which_trainings_are_kept(out / "trainings"), progress_bar("training") as watch:
         task = CompareTask(
             comparison=comparison,
             workers=Workers(number=workers or os.cpu_count() or 1, scheduler=scheduler),

@@ -35,7 +35,8 @@ def saying_which_trainings_are_kept(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"{len(list(folder.glob('*.json')))} finished training runs are kept in {str(folder)!r}"
+        n_kept = sum(path.read_bytes().count(b"\n") for path in folder.glob("*.jsonl"))
+        kept = f"{n_kept} finished training runs are kept in {str(folder)!r}"
         raise KeyboardInterrupt(f"interrupted: {kept}; run the same command again to continue.") from None
 
 

@@ -87,14 +87,17 @@ _TYPES: dict[Any, click.ParamType[Any]] = {
 }
 
 
-def parameter_options(*names: str) -> Decorator:
-    """Options for parameters of the estimator, with the declared help, default and choices."""
-    return together(*(_parameter_option(DECLARED[name]) for name in names))
+def parameter_options(*names: str, **defaults: str) -> Decorator:
+    """Options for parameters of the estimator, with the declared help, default and choices.
+
+    ``defaults`` says some in other words, where the declared ones name an option that the command lacks.
+    """
+    return together(*(_parameter_option(DECLARED[name], defaults.get(name, default_text(name))) for name in names))
 
 
-def _parameter_option(declared: Declaration) -> Decorator:
+def _parameter_option(declared: Declaration, default: str) -> Decorator:
     assert declared.flags is not None
-    default = help_in_flags(default_text(declared.name))
+    default = help_in_flags(default)
     reads: dict[str, Any] = {"type": click.Choice(declared.choices) if declared.choices else None}
     if declared.kind is bool:
         reads, default = {}, "yes" if declared.default else ""

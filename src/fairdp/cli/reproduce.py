@@ -13,12 +13,17 @@ from fairdp.cli.options import json_option, make_folder, seed_option
 @click.argument("name", required=False)
 @click.option("--list", "only_list", is_flag=True, help="List the studies and what each one shows.")
 @click.option(
+    "--rekey",
+    is_flag=True,
+    help="Instead of a study: hand stored training runs on to changed code, if two of each kind come out the same.",
+)
+@click.option(
     "--quick", is_flag=True, help="Show in under a minute that a study works, with too few draws to conclude anything."
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for NAME.json and NAME.md.  [default: results; with --quick results/quick]",
+    help="Folder for NAME.json, NAME.md and trainings/.  [default: results; with --quick results/quick]",
 )
 @click.option(
     "--datasets",
@@ -34,6 +39,7 @@ from fairdp.cli.options import json_option, make_folder, seed_option
 def reproduce(
     name: str | None,
     only_list: bool,
+    rekey: bool,
     quick: bool,
     out: Path | None,
     datasets: str | None,
@@ -43,8 +49,9 @@ def reproduce(
 ) -> None:
     """Run a study again and write its figures as JSON and Markdown.
 
-    Every training run is stored in OUT/runs as soon as it ends: the same command continues an interrupted study, and
-    studies share runs. Changed records, settings or code are trained again.
+    Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted study,
+    and studies share runs. Changed records, settings or code are trained again; after a change of code that changes no
+    result, --rekey saves that.
     """
     from fairdp import __version__
     from fairdp.cli.printing import print_cards, print_pairs
@@ -56,6 +63,10 @@ def reproduce(
             for study in STUDIES.values()
         ]
         print_cards("studies", cards, as_json=as_json)
+        return
+    chosen = _known_datasets(datasets)
+    if rekey:
+        _rekey(out or Path("results"), chosen, workers or os.cpu_count() or 1)
         return
     if name is None or name not in STUDIES:
         problem = "a study is needed, one of" if name is None else f"{name!r} is not one of"
@@ -75,10 +86,10 @@ def reproduce(
         seed=seed or 0,
         workers=n_workers,
         say=lambda line: click.echo(line, err=True),
-        store=Store(out / "runs"),
-        datasets=_known_datasets(datasets),
+        store=Store(out / "trainings"),
+        datasets=chosen,
     )
-    with saying_which_trainings_are_kept(out / "runs"):
+    with saying_which_trainings_are_kept(out / "trainings"):
         findings = STUDIES[name].findings(run)
     record = record_of(name, STUDIES[name].shows, run, findings, version=__version__)
     paths = write_results(record, findings, out)
@@ -86,6 +97,17 @@ def reproduce(
         print_pairs(record, as_json=True)
         return
     click.echo(f"{findings.text}\nWritten to {' and '.join(map(str, paths))}.")
+
+
+def _rekey(out: Path, datasets: tuple[str, ...], n_workers: int) -> None:
+    """Of the named data sets, or of all that have trainings."""
+    from fairdp.experiments.sweeps.parallel import Workers
+    from fairdp.experiments.sweeps.rekey import rekey
+
+    for path in sorted((out / "trainings").glob("*.jsonl")):
+        if not datasets or path.stem in datasets:
+            done = rekey(path, workers=Workers(number=n_workers), say=lambda line: click.echo(line, err=True))
+            click.echo(f"{path}: {done.n_trainings} trainings handed on, {done.n_again} of them done again and equal.")
 
 
 def _known_datasets(names: str | None) -> tuple[str, ...]:

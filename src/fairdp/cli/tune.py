@@ -19,6 +19,7 @@ from fairdp.cli.options import (
     taken_source,
 )
 from fairdp.cli.sections import SEARCH, SectionedCommand
+from fairdp.config.parameters import DEFAULT_EPSILON
 
 
 @click.command(
@@ -54,7 +55,7 @@ Examples:
     type=float,
     help="Average number of trials, above 1.  [default: twice the combinations, at least 4]",
 )
-@parameter_options("method", "epsilon", "delta", "group_sizes", "random_state")
+@parameter_options("method", "epsilon", "delta", "group_sizes", "random_state", epsilon=f"{DEFAULT_EPSILON:g}")
 @parameter_options("parity", "max_gap", "min_ratio", "positive_rate", "confidence", "certify_metrics", "require_tau")
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
 @parameter_options("group_optimizers", "group_weights", "bias")

@@ -126,7 +126,7 @@ class Parameters:
     max_gap: float | None = parameter(
         None,
         TARGET,
-        "Largest difference between these rates to aim at. Not a guarantee: see `require_tau`.",
+        "Largest difference between these rates to aim at. Not a guarantee: that is the certificate.",
         check=limits.share(0.03),
         when_none=f"{DEFAULT_MAX_GAP:g}; any if `min_ratio` is given",
     )

@@ -1,7 +1,7 @@
 """The data sets that fairdp knows by name: what they are, and how to load them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fairdp.data.schema import TableSchema
 
 CC_BY = "Creative Commons Attribution 4.0 International (CC BY 4.0)"
-ADULT_CITATION = "Becker and Kohavi (1996), Adult, UCI Machine Learning Repository, doi:10.24432/C5XW20"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,35 +51,27 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
 
+_ADULT = DatasetCard(
+    name="adult",
+    title="Census income, the paper's 41 features",
+    rows=48_842,
+    features=41,
+    groups=("Female", "Male"),
+    sensitive=("sex", "race", "education", "workclass"),
+    label="income above 50,000 dollars a year",
+    licence=CC_BY,
+    source=sources.ADULT_URL,
+    citation="Becker and Kohavi (1996), Adult, UCI Machine Learning Repository, doi:10.24432/C5XW20",
+    checksums=sources.CHECKSUMS["adult"],
+)
 _CARDS = (
-    DatasetCard(
-        name="adult",
-        title="Census income, the paper's 41 features",
-        rows=48_842,
-        features=41,
-        groups=("Female", "Male"),
-        sensitive=("sex", "race", "education", "workclass"),
-        label="income above 50,000 dollars a year",
-        licence=CC_BY,
-        source=sources.ADULT_URL,
-        citation=ADULT_CITATION,
-        checksums=sources.CHECKSUMS["adult"],
-    ),
-    DatasetCard(
+    _ADULT,
+    replace(
+        _ADULT,
         name="adult_full",
         title="Census income, all usable columns",
-        rows=48_842,
         features=105,
-        groups=("Female", "Male"),
-        sensitive=(
-            *("sex", "race", "education", "workclass"),
-            *("marital-status", "relationship", "occupation", "native-country"),
-        ),
-        label="income above 50,000 dollars a year",
-        licence=CC_BY,
-        source=sources.ADULT_URL,
-        citation=ADULT_CITATION,
-        checksums=sources.CHECKSUMS["adult"],
+        sensitive=(*_ADULT.sensitive, "marital-status", "relationship", "occupation", "native-country"),
     ),
     DatasetCard(
         name="credit",

@@ -13,8 +13,9 @@ _KEPT = 2 / 3
 _BLIND_GAP, _BLIND_RATIO = 0.10, 0.5
 # Evidence within noise that is larger than this is none.
 _BELIEVED = 0.03
-# How many standard errors inside the target a rule is chosen.
-_MARGIN = 0.5
+# How many standard errors inside the target a rule is chosen: more of them before prices that were found for it are
+# left. Those for equalized odds were found for half the gap.
+_MARGIN, _SURER = 0.5, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +49,29 @@ class Choice:
 def choose(frontier: Frontier, target: Target) -> Choice:
     """The first rule, from the one without a target on, whose estimate meets the target; else the nearest to it."""
     order = _affordable(frontier, target)
-    spread, doubt = frontier.gaps if target.kind == "max_gap" else (1 - frontier.ratios[0], frontier.ratios[1])
-    limit = target.max_gap if target.kind == "max_gap" else 1 - target.min_ratio
-    if target.kind == "min_ratio" and target.max_gap < 1:
-        # Both were asked for: whichever is further away counts, on the scale of the gap.
-        gaps = frontier.gaps[0]
-        spread, limit = np.maximum(spread - limit, gaps - target.max_gap), 0.0
+    beyond, doubt = _beyond(frontier, target)
     # A little inside the target, so that it holds for most; but what noise alone may have spread is not chased.
-    aim = _MARGIN * np.minimum(doubt[order], _BELIEVED)
-    path = spread[order] + aim - 2 * np.maximum(doubt[order] - _BELIEVED, 0.0)
-    is_blind = bool(doubt[frontier.origin] > (_BLIND_GAP if target.kind == "max_gap" else _BLIND_RATIO))
-    position = 0.0 if is_blind else _first_within(path, limit, np.array(frontier.positions)[order])
+    margin = _SURER if frontier.looked and frontier.parity != "equalized_odds" else _MARGIN
+    aim = np.minimum(margin * doubt[order], _MARGIN * _BELIEVED)
+    path = beyond[order] + aim - 2 * np.maximum(doubt[order] - _BELIEVED, 0.0)
+    unseen = frontier.gaps[1] > _BLIND_GAP if target.kind == "max_gap" else frontier.ratios[1] > _BLIND_RATIO
+    is_blind = bool(unseen[frontier.origin])
+    position = 0.0 if is_blind else _first_within(path, np.array(frontier.positions)[order])
     return Choice(position=position, price=frontier.at(frontier.total_prices, position), is_blind=is_blind)
+
+
+def _beyond(frontier: Frontier, target: Target) -> tuple[Floats, Floats]:
+    """How far each rule is beyond the target, on the scale of gaps, and the standard error of that.
+
+    A ratio is missed by what the lowest rate lacks; if a gap is asked for too, whichever is further away counts.
+    """
+    gaps, errors = frontier.gaps
+    if target.kind == "max_gap":
+        return gaps - target.max_gap, errors
+    ratios, doubts = frontier.ratios
+    highest = frontier.compared[frontier.measurable].max(0).clip(0.0, 1.0)
+    lacks = (target.min_ratio - ratios) * highest
+    return (lacks if target.max_gap == 1 else np.maximum(lacks, gaps - target.max_gap)), doubts * highest
 
 
 def _affordable(frontier: Frontier, target: Target) -> np.ndarray:
@@ -72,14 +84,15 @@ def _affordable(frontier: Frontier, target: Target) -> np.ndarray:
     return order[: max(int(few[0]), 1)] if len(few) and not frontier.shift else order
 
 
-def _first_within(path: Floats, limit: float, positions: Floats) -> float:
-    """Where the path first comes within the limit, between two points; or its lowest point."""
-    good = np.flatnonzero(path <= limit)
-    if not len(good):
-        return float(positions[np.argmin(path)])
-    first = int(good[0])
-    if first == 0:
-        return float(positions[0])
+def _first_within(path: Floats, positions: Floats) -> float:
+    """Where the path falls to zero, between two points, and stays there up to its lowest point; or that point.
+
+    Noise may bring it to zero before: of prices that were found, the last ones are the best known.
+    """
+    lowest = int(np.argmin(path))
+    if path[0] <= 0 or path[lowest] > 0:
+        return float(positions[0 if path[0] <= 0 else lowest])
+    first = 1 + int(np.flatnonzero(path[:lowest] > 0)[-1])
     above, below = path[first - 1], path[first]
-    share = (above - limit) / max(above - below, 1e-12)
+    share = above / max(above - below, 1e-12)
     return float(positions[first - 1] + share * (positions[first] - positions[first - 1]))

@@ -14,9 +14,9 @@ from fairdp.frontier.sketch import counts_of, covariance_of
 _HEIGHT, _LENGTH = 0.2, 0.05
 # Looks at the end of the direction were taken around its last point, not at it.
 _AROUND = 1.5
-# Prices on both sides of none, closer together near it; or along a direction that was found.
+# Prices on both sides of none, closer together near it; or up to those that were found: beyond them, they are wrong.
 LINE = tuple(0.6 * np.sign(u) * abs(u) ** 1.7 for u in np.linspace(-1, 1, 65))
-RAY, SHORT_RAY = tuple(np.linspace(0, 1.3, 33)), tuple(np.linspace(0, 1.0, 33))
+RAY = tuple(np.linspace(0, 1, 33))
 # A rate that is less certain than this is not compared with others.
 MEASURABLE = 0.03
 # Unless it is so many errors beyond those of all others.
@@ -162,25 +162,23 @@ class Frontier:
         return len(self.events.members) == 2 and self.positions[0] < 0
 
     def difference(self) -> Floats:
-        """Rate of the second event less that of the first along a line, on which it can only fall."""
-        first, second = self.rates[0]
-        return falling(second - first)
+        """Rates of two events, weighted by their prices, along a line: a sum that can only fall."""
+        return falling(np.array(self.prices) @ self.rates[0])
 
     @property
     def outwards(self) -> NDArray[np.int64]:
         """Indices of the rules on the side on which the gap is closed, from the one without a target on."""
-        if self.is_line and self.difference()[self.origin] < 0:
+        if self.is_line and np.sign(self.prices) @ self.compared[:, self.origin] < 0:
             return np.arange(self.origin, -1, -1)
         return np.arange(self.origin, len(self.positions))
 
     @cached_property
     def compared(self) -> Floats:
-        """Rates of the events as they are compared: along a line their difference can only fall."""
-        rates = self.rates[0]
+        """Rates of the events as they are compared: along a line moved as little as makes their difference fall."""
+        rates, prices = self.rates[0], np.array(self.prices)
         if not self.is_line:
             return rates
-        middle, apart = rates.mean(0), self.difference()
-        return np.vstack([middle - apart / 2, middle + apart / 2])
+        return rates + np.outer(prices, self.difference() - prices @ rates) / (prices @ prices)
 
     def _spread(self, *, ratio: bool) -> tuple[Floats, Floats]:
         rates, errors = self.compared, self.rates[1]

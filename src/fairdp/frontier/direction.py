@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.frontier.events import Events, Flags, Floats, plain_values, summed, total_price
+from fairdp.frontier.events import Events, Flags, Floats, plain_values, summed, tilted, total_price
 
 # Parts of the looks, and steps of prices per unit of gap in each: far first, then ever closer.
 _PARTS, _GAINS, _GAINS_OF_BOTH = (0.25, 0.25, 0.5), (12.0, 3.0, 0.5), (1.0, 0.3, 0.1)
@@ -14,8 +14,8 @@ _PARTS, _GAINS, _GAINS_OF_BOTH = (0.25, 0.25, 0.5), (12.0, 3.0, 0.5), (1.0, 0.3,
 _SETTLING = 1 / 3
 # How many deviations of its noise a rate must differ by before it is pulled, and when it is too noisy to be pulled.
 _DEAD_BAND, _BLIND = 0.5, 0.05
-# Part of the gap that is aimed at where rates of both labels should agree: one more of them is the worst by chance.
-_INSIDE = 0.5
+# Part of the gap that is aimed at: the worst of many rates is the worst by chance as well, more so of both labels.
+_INSIDE, _INSIDE_OF_BOTH = 0.9, 0.5
 # Where a group has two prices, they answer to this much beyond what they share, and so many rounds balance them.
 _APART, _ROUNDS = 0.1, 30
 
@@ -37,6 +37,7 @@ def find_direction(
     cell_sizes: Floats,
     *,
     gap: float,
+    min_ratio: float,
     cost_ratio: float,
     most: float,
     positive_rate: float | None,
@@ -52,20 +53,21 @@ def find_direction(
 
     with the noisy rate :math:`r_e` of an event, the standard error :math:`s_e` of its rate over the last looks, and the
     gain :math:`c`. :math:`H` says how much rates answer to prices (`response`): thin evidence asks for less, and what
-    cannot be seen is not pulled. For both labels :math:`g` is half the gap to aim at.
+    cannot be seen is not pulled. For both labels :math:`g` is half the gap to aim at. A ratio :math:`\rho` allows a gap
+    of :math:`1 - \rho` times the mean rate, and its prices are `tilted`.
 
     Parameters
     ----------
     chances, cells
         P of every cell for each record, shape (n_records, n_cells), and the cell that it is in.
-    gap, most
-        Gap to aim at, and the total price to pay at most.
+    gap, min_ratio, most
+        Gap to aim at, smallest ratio (0 for any), and the total price to pay at most.
     look
         Releases numbers of positive decisions, which one record moves by at most one in all.
     std
         Deviation of the noise of a look.
     """
-    state = _Ascent(events, cell_sizes, gap=gap, most=most, std=std, n_looks=n_looks)
+    state = _Ascent(events, cell_sizes, gap=gap, min_ratio=min_ratio, most=most, std=std, n_looks=n_looks)
     values, shift, rates = plain_values(len(cell_sizes), cost_ratio), 0.0, np.zeros(len(state.sizes))
     prices = np.zeros(len(state.sizes))
     # Whoever is in no event is counted too, as one more: the rate of everybody is then known.
@@ -73,7 +75,8 @@ def find_direction(
     for gain, n_steps in zip(state.gains, stages_of(n_looks), strict=True):
         kept: list[tuple[Floats, float, Floats]] = []
         for step in range(n_steps):
-            positive = summed(chances, values + shift - events.pulls(prices, cell_sizes)) >= 0
+            pulls = events.pulls(tilted(prices, min_ratio), cell_sizes)
+            positive = summed(chances, values + shift - pulls) >= 0
             seen = look(counted @ np.bincount(cells[positive], minlength=len(cell_sizes)))
             rates = seen[:-1] / state.sizes
             if step >= int(_SETTLING * n_steps):
@@ -83,7 +86,7 @@ def find_direction(
                 shift += 0.5 * gain / (gain + 1) * (positive_rate - float(seen.sum()) / max(cell_sizes.sum(), 1.0))
         prices, rates = np.mean([p for p, _, _ in kept], axis=0), np.mean([r for _, _, r in kept], axis=0)
         shift = float(np.mean([s for _, s, _ in kept]))
-    return Direction(prices=prices, shift=shift, rates=rates, errors=state.errors)
+    return Direction(prices=tilted(prices, min_ratio), shift=shift, rates=rates, errors=state.errors)
 
 
 def stages_of(n_looks: int) -> list[int]:
@@ -103,13 +106,21 @@ class _Ascent:
     """What stays the same from look to look."""
 
     def __init__(
-        self, events: Events, cell_sizes: Floats, *, gap: float, most: float, std: float, n_looks: int
+        self,
+        events: Events,
+        cell_sizes: Floats,
+        *,
+        gap: float,
+        min_ratio: float,
+        most: float,
+        std: float,
+        n_looks: int,
     ) -> None:
         self.bands, self.sizes, self.most = events.bands, events.sizes(cell_sizes), most
         self.errors = std / np.sqrt(last_looks(n_looks)) / self.sizes
         both = len(np.unique(self.bands)) > 1
         self.gains = _GAINS_OF_BOTH if both else _GAINS
-        self.dead = np.maximum((_INSIDE if both else 1.0) * gap / 2, _DEAD_BAND * self.errors)
+        self.inside, self.gap, self.min_ratio = _INSIDE_OF_BOTH if both else _INSIDE, gap, min_ratio
         belief = np.minimum(1.0, self.sizes / max(3 * std, 1e-12))
         self.response = response(events, cell_sizes) / np.sqrt(np.outer(belief, belief))
         self.pulled = pulled(self.errors, self.bands)
@@ -120,15 +131,22 @@ class _Ascent:
         Sums of rows bound the response from above by a diagonal one, for which a step is exact.
         """
         response, steps = self.response / gain, gain / self.response.sum(1)
-        found, ahead = prices, prices
+        found, ahead, dead = prices, prices, self.dead(rates)
         for index in range(_ROUNDS if np.count_nonzero(response) > len(prices) else 1):
-            before, found = found, self._affordable(ahead + steps * (rates - response @ (ahead - prices)), steps)
+            aims = ahead + steps * (rates - response @ (ahead - prices))
+            before, found = found, self._affordable(aims, steps, dead)
             ahead = found + index / (index + 3) * (found - before)
         return found
 
-    def _affordable(self, aims: Floats, steps: Floats) -> Floats:
+    def dead(self, rates: Floats) -> Floats:
+        """How far each rate may be from the middle of its band before it is pulled."""
+        means = np.bincount(self.bands, weights=rates * self.sizes) / np.bincount(self.bands, weights=self.sizes)
+        gaps = np.minimum(self.gap, (1 - self.min_ratio) * means[self.bands])
+        return np.maximum(self.inside * gaps / 2, _DEAD_BAND * self.errors)
+
+    def _affordable(self, aims: Floats, steps: Floats, dead: Floats) -> Floats:
         """Balanced prices near the aims that cost no more than they may."""
-        balanced = self._balanced(aims, steps, 0.0)
+        balanced = self._balanced(aims, steps, dead)
         if total_price(balanced) <= self.most:
             return balanced
         # The price falls as everybody's dead band widens: by halving.
@@ -136,17 +154,17 @@ class _Ascent:
         for _ in range(30):
             middle = (low + high) / 2
             low, high = (
-                (middle, high) if total_price(self._balanced(aims, steps, middle)) > self.most else (low, middle)
+                (middle, high) if total_price(self._balanced(aims, steps, dead + middle)) > self.most else (low, middle)
             )
-        return self._balanced(aims, steps, high)
+        return self._balanced(aims, steps, dead + high)
 
-    def _balanced(self, aims: Floats, steps: Floats, wider: float) -> Floats:
+    def _balanced(self, aims: Floats, steps: Floats, dead: Floats) -> Floats:
         """Prices near the aims, zero within the dead band, that add up to zero in each band."""
         prices = np.zeros_like(aims)
         for band in np.unique(self.bands):
             members = (self.bands == band) & self.pulled
             if members.any():
-                prices[members] = _levelled(aims[members], steps[members], self.dead[members] + wider)
+                prices[members] = _levelled(aims[members], steps[members], dead[members])
         return prices
 
 

@@ -62,6 +62,22 @@ def plain_values(n_cells: int, cost_ratio: float) -> Floats:
     return np.where(np.arange(n_cells) % 2 == 1, cost_ratio, -1.0)
 
 
+def tilted(prices: Floats, min_ratio: float) -> Floats:
+    r"""Prices that add up to zero, as a ratio needs them: :math:`\sum \nu^+ = \rho \sum \nu^-`.
+
+    That is where the Lagrangian of :math:`\rho\, m \le r_e \le m` is stationary in :math:`m`. Low rates are raised more
+    than high ones are lowered, so that a ratio is not approached by refusing everybody, which never meets it.
+    """
+    return np.where(prices < 0, prices / min_ratio, prices) if min_ratio else prices
+
+
+def line_prices(cell_sizes: Floats, min_ratio: float) -> Floats:
+    """Prices of two groups; for a ratio, the one with fewer positive labels is taken for the one to be raised."""
+    prices = np.array([-1.0, 1.0])
+    first, second = cell_sizes[1::2] / cell_sizes.reshape(-1, 2).sum(1)
+    return tilted(-prices if min_ratio and second < first else prices, min_ratio)
+
+
 def total_price(prices: Floats) -> float:
     """Points of accuracy (or of cost) that are paid for a point of gap."""
     return float(np.maximum(prices, 0.0).sum())

@@ -41,7 +41,7 @@ def chosen_point(frontier: Frontier, target: Target) -> FrontierPoint:
 def cost_of_rest(frontier: Frontier, target: Target) -> tuple[float, float] | None:
     """Price at which the target would be met, and what it would cost in accuracy beyond the chosen rule.
 
-    None where no price meets it. The cost is the sum of what each step pays: price times the gap that it closes.
+    None where no price meets it. The cost is the sum of what each step pays: prices times the changes of the rates.
     """
     chosen = choose(frontier, target)
     free = choose(frontier, Target(max_gap=target.max_gap, min_ratio=target.min_ratio, price=np.inf))
@@ -50,8 +50,8 @@ def cost_of_rest(frontier: Frontier, target: Target) -> tuple[float, float] | No
     if free.is_blind or frontier.at(spread, free.position) > limit + _CLOSE:
         return None
     ways = np.linspace(chosen.position, free.position, 200)
-    gaps, prices = (np.interp(ways, frontier.positions, row) for row in (frontier.gaps[0], frontier.total_prices))
-    cost = float(np.sum((prices[1:] + prices[:-1]) / 2 * np.maximum(-np.diff(gaps), 0.0)))
+    sums = np.interp(ways, frontier.positions, np.array(frontier.prices) @ frontier.compared)
+    cost = float(np.maximum((ways[1:] + ways[:-1]) / 2 * -np.diff(sums), 0.0).sum())
     return free.price, cost
 
 

@@ -111,7 +111,8 @@ def last_step_of(
 ) -> LastStep:
     """The last step of a finished run, from what its model keeps: parameters, kind of model, privacy record, heads."""
     sizes, method = tuple(privacy.planned_sizes.values()), parameters["method"]
-    training = {name: parameters[name] for name in TRAINING_PARAMETERS} | {"n_steps": privacy.n_steps}
+    n_steps = privacy.n_steps - privacy.look_steps
+    training = {name: parameters[name] for name in TRAINING_PARAMETERS} | {"n_steps": n_steps}
     weights = in_order("group_weights", parameters["group_weights"], tuple(privacy.planned_sizes))
     config = train_config(kind, method, sizes, **{**training, "group_weights": weights})
     multiplier = privacy.noise_multiplier

@@ -12,9 +12,9 @@ from fairdp.accounting.words import CELLS, DIRECTION, FRONTIER, RANKING
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.choice import Target, choose
-from fairdp.frontier.curve import LINE, RAY, SHORT_RAY, Frontier
+from fairdp.frontier.curve import LINE, RAY, Frontier
 from fairdp.frontier.direction import Direction, find_direction
-from fairdp.frontier.events import Events, Floats, plain_values, summed
+from fairdp.frontier.events import Events, Floats, line_prices, plain_values, summed
 from fairdp.frontier.ranking import exact_ranking
 from fairdp.frontier.sketch import exact_sketch
 from fairdp.networks.models import ScoreModel
@@ -50,7 +50,7 @@ class _Reader:
         sizes = self._release(np.bincount(cells, minlength=n_cells), CELLS)
         ranking = self._release(exact_ranking(chances[:, 1::2].sum(1), cells % 2), RANKING)
         looked = self._direction(chances, cells, events, np.maximum(sizes, 1.0))
-        prices, positions = self._ray(events, looked)
+        prices, positions = self._ray(events, looked, np.maximum(sizes, 1.0))
         shift = 0.0 if looked is None else looked.shift
         values = summed(chances, plain_values(n_cells, self.config.cost_ratio) + shift)
         pulls = summed(chances, events.pulls(prices, np.maximum(sizes, 1.0)))
@@ -88,6 +88,7 @@ class _Reader:
             events,
             sizes,
             gap=self.config.max_gap,
+            min_ratio=self.config.min_ratio,
             cost_ratio=self.config.cost_ratio,
             most=self.config.price,
             positive_rate=self.config.positive_rate,
@@ -96,13 +97,13 @@ class _Reader:
             n_looks=survey.n_looks,
         )
 
-    def _ray(self, events: Events, looked: Direction | None) -> tuple[Floats, tuple[float, ...]]:
+    def _ray(self, events: Events, looked: Direction | None, sizes: Floats) -> tuple[Floats, tuple[float, ...]]:
         """Prices at position 1, and the positions: both sides of none for two events, else along what was found."""
         if self.data.n_groups == 1:
             return np.zeros(len(events.members)), (0.0,)
         if looked is None:
-            return np.array([-1.0, 1.0]), LINE
-        return looked.prices, SHORT_RAY if events.parity == "equalized_odds" else RAY
+            return line_prices(sizes, self.config.min_ratio), LINE
+        return looked.prices, RAY
 
     def _release(self, exact: NDArray[Any], what: str) -> Floats:
         flat = torch.from_numpy(np.ascontiguousarray(exact, dtype=np.float64).ravel())

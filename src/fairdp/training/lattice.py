@@ -54,9 +54,9 @@ def _points(values: NDArray[np.float64], std: float, step: float, stream: Stream
     n_pairs = (len(values) + 1) // 2
     words = stream.words(2 * n_pairs)
     noise, radii = _scaled_normals(words, std / step)
-    # The step is a power of two: nothing is rounded here.
-    sums = values * (1 / step)
-    sums += noise[: len(values)]
+    # The step is a power of two: the product is exact. In place: these arrays are most of what noise takes.
+    sums = noise[: len(values)]
+    sums += values * (1 / step)
     points = np.rint(sums)
     sums -= points
     # The sum is rounded too; the norm of all points exceeds each of them.

@@ -114,6 +114,14 @@ def test_the_control_is_hollow_dotted_and_named(rows, controls, figure, legend_o
     assert "DP-SGD at FairDP's positive rate" not in legend_of(figure)
 
 
+def test_controls_of_variants_and_what_there_is_to_say_of_a_data_set(rows, controls, legend_of):
+    twice = [{**row, "variant": name} for row in controls for name in ("M = 1", "M fitted")]
+    named = {row["dataset"]: "fitted: M = 0.75" for row in rows}
+    figure = tradeoff_figure(rows, utility="accuracy", controls=twice, titles=named)
+    assert sum("positive rate (M " in words for words in legend_of(figure)) == 2
+    assert any("(fitted: M = 0.75)" in text.get_text() for text in figure.texts)
+
+
 def test_points_without_privacy_are_outlined(figure):
     axes = figure.axes[0]
     outlined = [line for line in points_of(axes) if line.get_markeredgecolor() != "white"]

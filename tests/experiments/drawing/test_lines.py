@@ -23,6 +23,15 @@ def test_gains_have_a_column_per_data_set_with_drops_below(gain_rows, words_of, 
     assert any("DP-SGD" in text.get_text() for text in figure.texts)
 
 
+def test_figures_say_how_fairdp_was_trained(gain_rows, shift_rows, words_of, misplaced):
+    named = {row["dataset"]: "M = 0.75, Adam per group" for row in gain_rows}
+    figure = gain_figure(gain_rows, against="DP-SGD", titles=named)
+    assert figure.axes[0].get_title(loc="left").endswith("(M = 0.75, Adam per group)")
+    assert misplaced(figure) == []
+    shifted = " ".join(text.get_text() for text in shift_figure(shift_rows[:4], words="M = 1, one Adam").texts)
+    assert "M = 1, one Adam" in shifted
+
+
 def test_gains_stand_where_their_rows_say_with_a_bar_each(gain_rows):
     upper, _, lower, _ = gain_figure(gain_rows, against="DP-SGD").axes
     assert curves_of(upper)[1].get_ydata() == pytest.approx(np.full(4, 0.68))

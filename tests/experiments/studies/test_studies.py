@@ -21,6 +21,9 @@ from fairdp.experiments.studies.known_truth import FinitePopulation, adult_popul
 from fairdp.experiments.studies.reference_bounds import conv_lower
 from fairdp.experiments.studies.results import Findings, Run
 from fairdp.experiments.studies.simulation import laplace_noise
+from fairdp.experiments.sweeps import rekey, store, training
+from fairdp.experiments.sweeps.fits import Fit, Trained
+from fairdp.experiments.sweeps.populations import Population
 
 TINY = Plan(
     certificates=settings((2,), (40, 1_000), (4.0,), (0.6,), n_runs=1),
@@ -83,6 +86,31 @@ def test_bad_input_is_one_line(reproduce, tmp_path, arguments, words):
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert all(word in result.err for word in words)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_trainings_are_handed_on_to_changed_code(reproduce, tmp_path, monkeypatch):
+    done = [
+        Fit(population=Population(dataset=name), method="dpsgd", seed=seed)
+        for name in ("synthetic", "adult")
+        for seed in (0, 1)
+    ]
+    monkeypatch.setattr(store, "digest_of", lambda population: "records")
+    monkeypatch.setattr(rekey, "digest_of", lambda population: "records")
+    monkeypatch.setattr(training, "figures_of", lambda fit, random_state: Trained(numbers={"auc": float(fit.seed)}))
+    monkeypatch.setattr(store, "code_digest", lambda: "the code before")
+    for fit in done:
+        store.Store(tmp_path / "results" / "trainings").write(fit, Trained(numbers={"auc": float(fit.seed)}))
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rekey, "digest_of", lambda population: "records")
+    monkeypatch.setattr(training, "figures_of", lambda fit, random_state: Trained(numbers={"auc": float(fit.seed)}))
+    result = reproduce("--rekey", "--datasets", "adult", "--workers", "1")
+    assert (result.code, result.out.count("\n")) == (0, 1), result.err
+    assert "adult.jsonl: 2 trainings handed on, 2 of them done again and equal." in result.out
+    monkeypatch.setattr(training, "figures_of", lambda fit, random_state: Trained(numbers={"auc": 0.5}))
+    result = reproduce("--rekey", "--workers", "1")
+    assert (result.code, result.err.count("\n")) == (2, 2)
+    assert "gives another auc" in result.err
 
 
 def test_the_slack_study_writes_its_table(reproduce):

@@ -26,7 +26,11 @@ def test_figures_are_found_again(tmp_path):
     assert found.numbers.keys() == NUMBERS.keys()
     assert found["accuracy"] == 0.8
     assert math.isnan(found["demographic_parity_ratio"])
-    assert json.loads(store.path(FIT).read_text())["fit"]["method"] == "dpsgd"
+    # Another process reads the same, from a line that says what it is of.
+    assert Store(tmp_path / "runs").read(FIT).numbers["accuracy"] == 0.8
+    (line,) = store.path(FIT.population).read_text().splitlines()
+    described = {"population": {"dataset": "synthetic"}, "method": "dpsgd", "seed": 0, "settings": {"epsilon": 1.0}}
+    assert json.loads(line)["fit"] == described
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,7 @@ def test_figures_are_found_again(tmp_path):
         replace(FIT, shifts=(0.1,)),
     ],
 )
-def test_another_training_has_a_file_of_its_own(other):
+def test_another_training_has_a_key_of_its_own(other):
     assert key_of(other) != key_of(FIT)
 
 
@@ -89,8 +93,21 @@ def test_every_package_that_a_training_is_made_of_decides_it():
     assert below <= {part.removesuffix(".py") for part in stored._DECIDING}
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"figures": {}}', "null"])
-def test_a_damaged_file_counts_as_none(tmp_path, content):
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"numbers": {}}', "null", '{"fit": {"method": "dpsgd"'])
+def test_a_damaged_line_counts_as_none_and_spoils_no_other(tmp_path, content):
     store = Store(tmp_path)
-    store.path(FIT).write_text(content)
+    store.path(FIT.population).write_text(content)
     assert store.read(FIT) is None
+    store.write(FIT, Trained(numbers=NUMBERS))
+    store.write(replace(FIT, seed=1), Trained(numbers={"accuracy": 0.7}))
+    assert [Store(tmp_path).read(fit)["accuracy"] for fit in (FIT, replace(FIT, seed=1))] == [0.8, 0.7]
+
+
+def test_trainings_of_other_code_are_not_found_but_have_been_paid_for(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    store.write(FIT, Trained(numbers={"epsilon": 1.0}))
+    monkeypatch.setattr(stored, "code_digest", lambda: "other code")
+    assert store.read(FIT) is None
+    store.write(FIT, Trained(numbers={"epsilon": 1.0}))
+    assert Store(tmp_path).spent_on(FIT.population) == [1.0, 1.0]
+    assert Store(tmp_path).spent_on(Population(dataset="synthetic", bias=0.5)) == []

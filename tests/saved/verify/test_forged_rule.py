@@ -13,6 +13,7 @@ from forgeries import _model, failed, forge, mechanism_with, put, sum_up, tie
 from priced_cases import priced_model
 
 JOINT, THREE, ORDINARY = "method fairdp_frontier", "joint, three groups", "nothing held out"
+RATIO, THREE_RATIO = "joint, ratio", "joint, ratio of three groups"
 
 
 def model_with(*path, value):
@@ -26,7 +27,9 @@ def change_tensor(folder, change) -> None:
     sum_up(folder)
 
 
-@pytest.mark.parametrize("kind", [JOINT, THREE, "joint, one group", "joint, no noise", "joint, nothing held out"])
+@pytest.mark.parametrize(
+    "kind", [JOINT, THREE, RATIO, THREE_RATIO, "joint, one group", "joint, no noise", "joint, nothing held out"]
+)
 def test_what_a_run_wrote_is_verified(saved_as, kind):
     assert failed(saved_as(kind)) == set()
 
@@ -71,6 +74,9 @@ class TestFrontier:
             (JOINT, "ranking_std", 1.0),
             (JOINT, "prices", [-2.0, 2.0]),
             (JOINT, "prices", [0.0]),
+            (JOINT, "prices", [-1.25, 1.0]),
+            (RATIO, "prices", [-1.0, 1.0]),
+            (THREE, "prices", [-0.2, 0.1, 0.2]),
             (JOINT, "shift", 0.5),
             (JOINT, "positions", [0.0, 1.0]),
             (JOINT, "looked", [[0.5, 0.01], [0.5, 0.01]]),

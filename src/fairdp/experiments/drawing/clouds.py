@@ -1,6 +1,6 @@
 """Utility against the three gaps, by method or by imbalance of groups: points with bars both ways, joined over ε."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from fairdp.experiments.drawing.page import Layout, Row, by_dataset, epsilons_of, facts, in_percent, is_private, page
-from fairdp.report.style import GAPS, QUIET, UTILITIES, dataset_title, house_style, mixed, stands_out, style_of
+from fairdp.experiments.drawing.page import (
+    Layout,
+    Row,
+    by_dataset,
+    epsilons_of,
+    facts,
+    in_percent,
+    is_private,
+    page,
+    titled,
+)
+from fairdp.report.style import GAPS, QUIET, UTILITIES, house_style, mixed, stands_out, style_of
 
 # Diameters in points, from the smallest ε to the largest, and of points that have none.
 _SMALLEST, _LARGEST, _WITHOUT = 3.4, 7.8, 7.2
@@ -81,7 +91,9 @@ class _Cloud:
         return line
 
 
-def tradeoff_figure(rows: Sequence[Row], *, utility: str, controls: Sequence[Row] = ()) -> Figure:
+def tradeoff_figure(
+    rows: Sequence[Row], *, utility: str, controls: Sequence[Row] = (), titles: Mapping[str, str] | None = None
+) -> Figure:
     """Utility against each gap: a row of panels per data set, a line of points per method.
 
     Parameters
@@ -92,7 +104,10 @@ def tradeoff_figure(rows: Sequence[Row], *, utility: str, controls: Sequence[Row
     utility
         ``accuracy`` or ``auc``.
     controls
-        DP-SGD with its threshold moved to the positive rate of another method, which ``at`` names.
+        DP-SGD with its threshold moved to the positive rate of another method, which ``at`` names, and ``variant`` if
+        there are several.
+    titles
+        What else to say of a data set, above its row of panels.
     """
     controls = [row for row in controls if row["dataset"] in by_dataset(rows)]
     keys = list(dict.fromkeys((row["method"], row.get("variant")) for row in rows))
@@ -110,16 +125,16 @@ def tradeoff_figure(rows: Sequence[Row], *, utility: str, controls: Sequence[Row
                 strong=stands_out(method) and len(kin) == 1,
             )
         )
-    for at in dict.fromkeys(row["at"] for row in controls):
-        matched = [row for row in controls if row["at"] == at]
+    for at, variant in dict.fromkeys((row["at"], row.get("variant")) for row in controls):
+        matched = [row for row in controls if (row["at"], row.get("variant")) == (at, variant)]
         look = style_of(matched[0]["method"])
-        label = f"{look.label} at {style_of(at).label}'s positive rate"
+        label = f"{look.label} at {style_of(at).label}'s positive rate{f' ({variant})' if variant else ''}"
         clouds.append(_Cloud(label=label, colour=look.colour, marker=look.marker, rows=matched, hollow=True))
     headline = f"Fairness gaps against {UTILITIES[utility]}"
-    return _cloud_figure(clouds, utility=utility, headline=headline, caption="Means on the test set")
+    return _cloud_figure(clouds, utility=utility, headline=headline, caption="Means on the test set", titles=titles)
 
 
-def imbalance_figure(rows: Sequence[Row], *, utility: str) -> Figure:
+def imbalance_figure(rows: Sequence[Row], *, utility: str, words: str = "") -> Figure:
     """FairDP's utility against each gap: a row of panels per data set, a line of points per ratio ρ of the groups.
 
     Parameters
@@ -128,6 +143,8 @@ def imbalance_figure(rows: Sequence[Row], *, utility: str) -> Figure:
         ``dataset``, ``ratio``, ``epsilon``, and ``mean`` and ``standard_error`` by metric.
     utility
         ``accuracy`` or ``auc``.
+    words
+        How FairDP was trained, for the caption.
     """
     ratios = sorted({row["ratio"] for row in rows})
     shades = np.linspace(_LIGHTEST, 0.0, len(ratios))
@@ -141,11 +158,18 @@ def imbalance_figure(rows: Sequence[Row], *, utility: str) -> Figure:
         for rank, (ratio, shade) in enumerate(zip(ratios, shades, strict=True))
     ]
     headline = f"FairDP under imbalance: fairness gaps against {UTILITIES[utility]}"
-    caption = "ρ: ratio of the groups' sizes, darker is larger"
+    caption = f"{words}{' · ' if words else ''}ρ: ratio of the groups' sizes, darker is larger"
     return _cloud_figure(clouds, utility=utility, headline=headline, caption=caption)
 
 
-def _cloud_figure(clouds: Sequence[_Cloud], *, utility: str, headline: str, caption: str) -> Figure:
+def _cloud_figure(
+    clouds: Sequence[_Cloud],
+    *,
+    utility: str,
+    headline: str,
+    caption: str,
+    titles: Mapping[str, str] | None = None,
+) -> Figure:
     """A row of panels per data set, a panel per gap."""
     rows = [row for cloud in clouds for row in cloud.rows]
     epsilons, groups = epsilons_of(rows), by_dataset(rows)
@@ -158,7 +182,7 @@ def _cloud_figure(clouds: Sequence[_Cloud], *, utility: str, headline: str, capt
             headline=headline,
             caption=" · ".join([caption, *facts(rows), "bars: one standard error"]),
             legends=[[cloud.handle() for cloud in clouds], *([key] if key else [])],
-            row_names=[dataset_title(name) for name in groups],
+            row_names=[titled(name, titles) for name in groups],
         )
         for line, (dataset, group) in zip(panels, groups.items(), strict=True):
             line[0].set_ylabel("gap (lower is fairer)")

@@ -1,6 +1,6 @@
 """Lines over ε with their uncertainty, named at their right ends: what FairDP gains, and gaps under shift."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from fairdp.experiments.drawing.page import Layout, Row, by_dataset, epsilons_of, facts, in_percent, page
+from fairdp.experiments.drawing.page import Layout, Row, by_dataset, epsilons_of, facts, in_percent, page, titled
 from fairdp.report.style import GAPS, LABEL_SIZE, QUIET, UTILITIES, dataset_title, house_style, mixed
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Line:
     strong: bool = False
 
 
-def gain_figure(rows: Sequence[Row], *, against: str) -> Figure:
+def gain_figure(rows: Sequence[Row], *, against: str, titles: Mapping[str, str] | None = None) -> Figure:
     """Relative reductions of the gaps above, drops of utility below; a column per data set.
 
     Parameters
@@ -52,10 +52,12 @@ def gain_figure(rows: Sequence[Row], *, against: str) -> Figure:
         ``dataset``, ``epsilon``, and ``gains`` and ``drops``: a mean and a standard error by metric, as fractions.
     against
         Name of the other method, for the headline.
+    titles
+        What else to say of a data set, above its column.
     """
     groups = by_dataset(rows)
     kinds = {"gains": {f"{gap}_difference": gap for gap in GAPS}, "drops": {name: name for name in UTILITIES}}
-    titles = {"gains": "gap reduced by (higher is fairer)", "drops": "utility lost (lower is better)"}
+    axis_names = {"gains": "gap reduced by (higher is fairer)", "drops": "utility lost (lower is better)"}
     with house_style():
         figure, panels = page(
             2,
@@ -65,11 +67,11 @@ def gain_figure(rows: Sequence[Row], *, against: str) -> Figure:
             caption=" · ".join([*facts(rows), "bars: one standard error"]),
         )
         for line, (kind, names) in zip(panels, kinds.items(), strict=True):
-            line[0].set_ylabel(titles[kind])
+            line[0].set_ylabel(axis_names[kind])
             for axes, group in zip(line, groups.values(), strict=True):
                 _draw_gains(axes, [_gain_line(group, kind, name, look) for name, look in names.items()])
         for upper, lower, name in zip(*panels, groups, strict=True):
-            upper.set_title(dataset_title(name), weight="bold", size=10.5)
+            upper.set_title(titled(name, titles), weight="bold", size=10.5 if titles is None else 8.5)
             upper.tick_params(labelbottom=False)
             lower.set_xlabel("privacy budget ε")
     return figure
@@ -93,7 +95,7 @@ def _draw_gains(axes: Axes, lines: Sequence[Line]) -> None:
     _draw_lines(axes, lines, bands=False)
 
 
-def shift_figure(rows: Sequence[Row]) -> Figure:
+def shift_figure(rows: Sequence[Row], *, words: str = "") -> Figure:
     """Gaps under shifts of size γ beside the bounds: a row of panels per data set, a column per metric.
 
     Parameters
@@ -101,10 +103,13 @@ def shift_figure(rows: Sequence[Row]) -> Figure:
     rows
         ``dataset``, ``metric``, ``epsilon``, and, each as a mean and a standard error, ``clean``, ``observed`` by γ,
         ``paper_tau`` (no guarantee for the deployed model), ``certified_tau`` and ``certified_tau_shifted`` by γ.
+    words
+        How FairDP was trained, for the caption.
     """
     groups = by_dataset(rows)
     metrics = [metric for metric in GAPS if any(row["metric"] == metric for row in rows)]
     caption = [
+        *([words] if words else []),
         "γ: size of the shift of the test data",
         "paper's τ: no guarantee for the deployed model",
         *facts(rows),

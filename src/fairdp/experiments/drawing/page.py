@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fairdp._files import write_file
-from fairdp.report.style import FAINT, INK, QUIET, house_style
+from fairdp.report.style import FAINT, INK, QUIET, dataset_title, house_style
 
 Row = Mapping[str, Any]
 
@@ -129,6 +129,12 @@ def by_dataset(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(row["dataset"], []).append(row)
     return found
+
+
+def titled(dataset: str, titles: Mapping[str, str] | None) -> str:
+    """A data set's name, with what else there is to say of it."""
+    more = (titles or {}).get(dataset)
+    return f"{dataset_title(dataset)} ({more})" if more else dataset_title(dataset)
 
 
 def _range(words: Sequence[str]) -> str:

@@ -91,16 +91,44 @@ _ALL = (
         "FairDP where the largest group is cut to ρ times the smallest.",
         "figures of the imbalance ρ, for accuracy and for ROC-AUC",
     ),
-    Study("members", "paper_tables.member_study", "FairDP with one to twenty heads."),
+    Study(
+        "claims",
+        "claims.claim_study",
+        "Every claim of the paper's evaluation, with a verdict by a stated rule.",
+        "the claims of abstract and text",
+    ),
+    Study("members", "ablations.member_study", "FairDP with one to twenty heads."),
     Study(
         "noise-allocation",
-        "paper_tables.allocation_study",
+        "ablations.allocation_study",
         "FairDP with noise for every group, or once on their average.",
     ),
     Study(
         "schedule",
-        "paper_tables.schedule_study",
+        "ablations.schedule_study",
         "FairDP with the step sizes of Theorem 4, a constant one, and the paper's Adam with its hand-over to SGD.",
+    ),
+    Study(
+        "components",
+        "ablations.component_study",
+        "From DP-SGD to FairDP part by part: balanced groups, the bound M, DP-MC and its error, with both Adams.",
+        "the contribution of each component, promised in section VI",
+    ),
+    Study(
+        "literal",
+        "literal.literal_study",
+        "Algorithms 1 and 2 to the letter, which is not private, beside ours at the same noise.",
+    ),
+    Study(
+        "baselines",
+        "ablations.baseline_study",
+        "DP-IS-SGD with its authors' grouping, and smoothing with several deviations.",
+    ),
+    Study(
+        "intersections",
+        "ablations.intersection_study",
+        "FairDP on Adult's groups of sex and race.",
+        "several protected attributes, section II",
     ),
     Study(
         "convergence",

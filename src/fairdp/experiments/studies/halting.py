@@ -2,24 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from fairdp.classifier import FairDPClassifier
 from fairdp.experiments.studies.protocol import N_SEEDS, QUICK_SETTINGS, tables_of
 from fairdp.experiments.studies.results import Findings, Run, table
-from fairdp.experiments.sweeps.paper_tau import paper_taus
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.metrics.rates import decision_counts, metrics_of_counts
-from fairdp.networks.models import ScoreModel
 from fairdp.run.certifying import look
 from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import train_model
 from fairdp.run.halting import all_heads, is_due
+from fairdp.run.last_step import LastStep
 from fairdp.run.prepared import PreparedRun, prepare_run
 from fairdp.run.settings import RunSettings
+from fairdp.run.tau_emp import tau_emp
 from fairdp.training.loop import Trainer
 from fairdp.training.state import Looked
 
@@ -97,7 +96,7 @@ def _looks(task: _Task, rng: np.random.Generator) -> list[Seen]:
                 seed=seed,
                 look=len(found) + 1,
                 certified=look(prepared, looked, prepared.predictor).gaps[METRIC].tau,
-                tau_emp=_tau_emp(prepared, prepared.model),
+                tau_emp=_tau_emp(prepared),
                 accuracy=float(str(measured["accuracy"])),
                 positive_rate=float(str(measured["positive_rate"])),
                 test_gap=float(str(measured[f"{METRIC}_difference"])),
@@ -116,11 +115,11 @@ def _looks(task: _Task, rng: np.random.Generator) -> list[Seen]:
     return found
 
 
-def _tau_emp(prepared: PreparedRun, model: ScoreModel) -> float:
-    """The paper's τ_emp of the heads that are looked at, on the records that they were trained on."""
-    rate = prepared.config.sgd_learning_rate
-    stand_in = SimpleNamespace(score_model_=model, sgd_learning_rate=rate, privacy_=prepared.privacy)
-    return paper_taus(cast(FairDPClassifier, stand_in), prepared.parts.train)[METRIC]
+def _tau_emp(prepared: PreparedRun) -> float:
+    """The paper's τ_emp of the heads that are looked at, with the noise of one of them, on their training records."""
+    last = LastStep.planned(prepared.plan, prepared.config)
+    assert last is not None
+    return tau_emp(prepared.model, prepared.parts.train, deviation=last.deviations["one_head"])[METRIC]
 
 
 def _lines(runs: Sequence[list[Seen]], target: float) -> list[dict[str, object]]:

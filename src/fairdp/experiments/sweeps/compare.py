@@ -53,7 +53,7 @@ class CompareTask:
 
 def run_compare(task: CompareTask) -> dict[str, object]:
     """Carry it out; finished trainings are kept one by one, so that the same task continues where it was stopped."""
-    comparison, store = task.comparison, Store(task.folder / "runs")
+    comparison, store = task.comparison, Store(task.folder / "trainings")
     found = train_all(
         comparison.fits(),
         store=store,

@@ -22,6 +22,8 @@ from fairdp.saved.diagnostics import paper_bounds_of
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 GAPS = tuple(f"{metric}_difference" for metric in METRICS)
+# What a run has spent; never rounded.
+PRIVACY = ("epsilon", "epsilon_rdp", "epsilon_pld", "noise_multiplier")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +132,28 @@ def figures_of(fit: Fit, *, random_state: int, payment: Payment | None = None) -
         model.fit_grouped(parts.train, feature_schema=parts.described(), progress=progress)
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"
-    found = {**measured, "gap": measured[metric], "epsilon": model.privacy_.epsilon, **_certified(model)}
+    found = {**measured, "gap": measured[metric], **_spent(model), **_certified(model)}
     # Only studies of targets show it, and a smoothed model would run a hundred times for every training record.
     if fit.is_experiment and model.score_model_.smoothing is None:
         found["training_gap"] = float(measure(model, parts.train)[metric])
     if fit.shifts:
         found |= _shifted(model, parts.test, fit.shifts)
         found |= {f"paper_{name}": tau for name, tau in paper_taus(model, parts.train).items() if name in METRICS}
-    return Trained(numbers=found, moved=_moved(model, parts.test, metric) if fit.is_control else {})
+        found |= {f"heads_error_{name}": error for name, error in heads_error(model, parts.test).items()}
+    moved = _moved(model, parts.test) if fit.is_control else {}
+    return _rounded(Trained(numbers=found, moved=moved)) if fit.is_experiment else Trained(numbers=found, moved=moved)
+
+
+def _rounded(found: Trained) -> Trained:
+    """So many digits that a file of trainings stays small, and that one which was read is one which was done."""
+    numbers = {name: value if name in PRIVACY else float(f"{value:.6g}") for name, value in found.numbers.items()}
+    moved = {name: [float(f"{value:.5g}") for value in curve] for name, curve in found.moved.items()}
+    return Trained(numbers=numbers, moved=moved)
+
+
+def _spent(model: FairDPClassifier) -> dict[str, float]:
+    """ε by the chosen accountant and by each of both, and the noise."""
+    return {name: float(getattr(model.privacy_, name)) for name in PRIVACY}
 
 
 def paper_taus(model: FairDPClassifier, train: GroupedData) -> dict[str, float]:
@@ -160,16 +176,22 @@ def _certified(model: FairDPClassifier) -> dict[str, float]:
     return found
 
 
-def _moved(model: FairDPClassifier, test: GroupedData, metric: str) -> dict[str, list[float]]:
+def _moved(model: FairDPClassifier, test: GroupedData) -> dict[str, list[float]]:
     """Gaps and accuracy with the threshold moved, for every control rate."""
     scores = np.asarray(model.scores(test.X), dtype=np.float64)
-    shown = {name: name for name in ("accuracy", "demographic_parity_ratio", *GAPS)} | {"gap": metric}
+    shown = ("accuracy", "demographic_parity_ratio", *GAPS)
     curves: dict[str, list[float]] = {"positive_rate": list(CONTROL_RATES), **{name: [] for name in shown}}
     for rate in CONTROL_RATES:
         moved = at_positive_rate(test.y, scores, test.groups, test.group_names, positive_rate=rate)
-        for name, source in shown.items():
-            curves[name].append(float(str(moved[source])))
+        for name in shown:
+            curves[name].append(float(str(moved[name])))
     return curves
+
+
+def heads_error(model: FairDPClassifier, test: GroupedData) -> dict[str, float]:
+    """What the paper's formula of the Monte Carlo error stands for, measured over the heads; none of a single head."""
+    measured = paper_bounds_of(model, test).monte_carlo.measured
+    return {name: measured[name] for name in METRICS} if len(model.score_model_.heads) > 1 else {}
 
 
 def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]) -> dict[str, float]:

@@ -27,6 +27,8 @@ class Population:
         Named data set.
     split
         Seed of what is left to chance: who is drawn with a bias, and who is kept of a ratio or of so many records.
+    sensitive
+        Protected columns of a named data set; none: its usual one.
     by_race
         Whether the groups are told apart by race too, white or not, as an input says.
     by_every_race
@@ -46,6 +48,7 @@ class Population:
 
     dataset: str
     split: int | None = None
+    sensitive: tuple[str, ...] = ()
     by_race: bool = False
     by_every_race: bool = False
     bias: float | None = None
@@ -56,6 +59,7 @@ class Population:
 
     def __str__(self) -> str:
         race = " by sex and every race" if self.by_every_race else " by sex and race" if self.by_race else ""
+        race += f" by {' and '.join(self.sensitive)}" if self.sensitive else ""
         bias = "" if self.bias is None else f", bias {self.bias:g}"
         ratio = "" if self.ratio is None else f", ratio {self.ratio:g}"
         some = "" if self.n_train is None else f", {self.n_train} rows"
@@ -99,7 +103,7 @@ def load(population: Population) -> Parts:
     if population.bias is not None:
         return _synthetic(population.bias, population.split or 0)
     if population.source is None:
-        named = load_dataset(population.dataset)
+        named = load_dataset(population.dataset, sensitive=population.sensitive)
         parts = Parts(named.train, named.test, named.schema, named.notes)
     else:
         split_key = None if population.key is None else derived_key(population.key, "test split")

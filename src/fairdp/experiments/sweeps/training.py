@@ -53,4 +53,4 @@ def train_all(
 def _timed(fit: Fit, *, payment: Payment | None) -> Trained:
     start = time.perf_counter()
     found = figures_of(fit, random_state=random_state_of(fit), payment=payment)
-    return replace(found, seconds=round(time.perf_counter() - start, 3))
+    return replace(found, seconds=round(time.perf_counter() - start, 1))

@@ -9,7 +9,8 @@ from fairdp.accounting.words import CELLS, DIRECTION, FRONTIER, RANKING
 from fairdp.certify.origin import HeldOutRecords
 from fairdp.certify.record import CertificateRecord
 from fairdp.frontier.choice import Target, choose
-from fairdp.frontier.curve import LINE, RAY, SHORT_RAY, Frontier
+from fairdp.frontier.curve import LINE, RAY, Frontier
+from fairdp.frontier.events import line_prices
 from fairdp.frontier.ranking import N_BINS
 from fairdp.networks.models import CELL_VALUES
 from fairdp.run.read_frontier import target_of
@@ -69,16 +70,19 @@ def _ill_formed(recorded: Recorded, frontier: Frontier) -> Iterator[str]:
         yield "cell_sizes"
         return
     n_events, positions = len(frontier.events.members), np.array(frontier.positions)
-    if len(frontier.prices) != n_events or (not frontier.looked and frontier.prices != _fixed_prices(n_cells)):
+    min_ratio = recorded.config.min_ratio
+    if len(frontier.prices) != n_events or (not frontier.looked and frontier.prices != _fixed(frontier, min_ratio)):
         yield "prices"
         return
     if frontier.shift and recorded.config.positive_rate is None:
         yield "shift"
     if frontier.looked and len(frontier.looked) != n_events:
         yield "looked"
-    if frontier.positions not in ((0.0,), LINE, RAY, SHORT_RAY):
+    if frontier.positions not in ((0.0,), LINE, RAY):
         yield "positions"
-    if any(abs(sum_of) > _ROUNDING for sum_of in np.bincount(frontier.events.bands, weights=frontier.prices)):
+    # A ratio raises low rates more than it lowers high ones.
+    weights = [price * min_ratio if price < 0 and min_ratio else price for price in frontier.prices]
+    if any(abs(sum_of) > _ROUNDING for sum_of in np.bincount(frontier.events.bands, weights=weights)):
         yield "prices"
     if frontier.looked and any(error <= 0 for _, error in frontier.looked) and frontier.sketch_std:
         yield "looked"
@@ -91,9 +95,9 @@ def _ill_formed(recorded: Recorded, frontier: Frontier) -> Iterator[str]:
         yield "frontier"
 
 
-def _fixed_prices(n_cells: int) -> tuple[float, ...]:
+def _fixed(frontier: Frontier, min_ratio: float) -> tuple[float, ...]:
     """Prices at position 1 where no looks were needed to find them."""
-    return (-1.0, 1.0) if n_cells == 4 else (0.0,)
+    return tuple(line_prices(frontier.sizes, min_ratio)) if len(frontier.sizes) == 4 else (0.0,)
 
 
 def _said(target: Target) -> str:
