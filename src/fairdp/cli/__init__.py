@@ -26,6 +26,7 @@ from fairdp.cli.reproduce import reproduce
 from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
 from fairdp.cli.shift import shift
+from fairdp.cli.sign import sign
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
@@ -52,6 +53,7 @@ for command in (
     certify,
     shift,
     retarget,
+    sign,
     verify,
     audit,
     ledger,

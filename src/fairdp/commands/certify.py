@@ -40,6 +40,7 @@ from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
+from fairdp.saved.folder import is_signed
 from fairdp.saved.used_records import (
     TRAINING,
     PassingRecords,
@@ -104,6 +105,7 @@ def run_certify(task: CertifyTask) -> CertificateReport:
 
 def _run_certify(task: CertifyTask, spending: Spending, start: float) -> CertificateReport:
     estimator, batches = _fresh_records(task, spending)
+    signed = is_signed(task.folder)
     if len(estimator.group_names_) < 2:
         raise SavedModelError(f"the model in {str(task.folder)!r} knows only one group, so there is no gap to certify.")
     digest = estimator.score_model_.digest()
@@ -124,7 +126,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
         method=estimator.method,
         n_certify=int(counts.sum()),
         certificate=estimator.certificate_,
-        warnings=tuple(_warnings(register.path, register.knows_training)),
+        warnings=tuple(_warnings(register, task.folder, signed=signed)),
         seconds={"certify": time.perf_counter() - start},
         out=str(task.folder),
         ledger=None if note is None else note.to_json(),
@@ -262,9 +264,11 @@ def _sizes_are_public(task: CertifyTask, privacy: PrivacySpent) -> bool:
     return privacy.group_sizes == PUBLIC and not others
 
 
-def _warnings(path: Path, knows_training: bool) -> Iterator[str]:
-    if not knows_training:
-        yield f"the training records are not listed in {str(path)!r}: whether any are among these is unknown."
+def _warnings(register: _Register, folder: Path, *, signed: bool) -> Iterator[str]:
+    if not register.knows_training:
+        yield f"the training records are not listed in {str(register.path)!r}: whether any are among these is unknown."
+    if signed:
+        yield f"the signature of {str(folder)!r} was about the earlier certificate and is gone; run fairdp sign again."
 
 
 def _assumed(task: CertifyTask, knows_training: bool) -> tuple[str, ...]:

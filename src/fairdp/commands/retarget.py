@@ -9,7 +9,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.frontier.points import FrontierPoint, frontier_points
 from fairdp.frontier.verdict import Verdict
 from fairdp.networks.models import ScoreModel
-from fairdp.saved.folder import MARKER, read_model
+from fairdp.saved.folder import MARKER, is_signed, read_model
 from fairdp.saved.retarget import retargeted
 from fairdp.saved.used_records import check_used_records, read_used_records, used_records_path, write_used_records
 
@@ -57,6 +57,8 @@ def retarget_saved(
     check_replaceable(out, marker=MARKER)
     check_used_records(used_records_path(out))
     warnings = _save(moved, folder, out, before=estimator.score_model_)
+    if is_signed(folder):
+        warnings.append(f"the signature of {str(folder)!r} does not cover {str(out)!r}; run fairdp sign on it.")
     assert moved.frontier_ is not None
     return RetargetReport(
         verdict=moved.verdict_,
