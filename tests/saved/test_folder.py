@@ -226,15 +226,16 @@ def test_a_model_replaces_a_model_but_nothing_else(folder):
 
 
 def test_a_crash_while_writing_leaves_the_old_model_and_no_other_file(folder, monkeypatch):
-    original = Path.write_bytes
+    write, written = os.write, []
 
-    def full_disk(self, content):
-        if self.name == "privacy.json":
-            original(self, content[:3])
+    def full_disk(handle, content):
+        if len(written) == 2:
+            write(handle, content[:3])
             raise OSError(28, "No space left on device")
-        return original(self, content)
+        written.append(content)
+        return write(handle, content)
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(os, "write", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write_model(folder, OTHER)
     monkeypatch.undo()

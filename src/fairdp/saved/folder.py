@@ -10,7 +10,8 @@ from safetensors.torch import load
 from torch import Tensor
 
 from fairdp._checks import SavedModelError
-from fairdp._files import from_plain, json_bytes, parsed_json, write_folder
+from fairdp._files import from_plain, json_bytes, parsed_json
+from fairdp._folders import restore, write_folder
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.record import certificate_record, read_record
@@ -26,6 +27,7 @@ FILES = (TENSORS, MARKER, PRIVACY, CERTIFICATE)
 SUMS = "SHA256SUMS"
 # Over the sums, so not among them; whatever writes the folder anew drops it.
 SIGNATURE = "SIGNATURE"
+OWN = (*FILES, SUMS, SIGNATURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +75,12 @@ def write_model(folder: Path, saved: SavedModel) -> None:
     if about is not None and about.model_sha256 != files[TENSORS]:
         raise SavedModelError("the parameters were changed after they were certified; fit the model again.")
     contents[CERTIFICATE] = json_bytes({**certificate_record(saved.certificate), "files": files})
-    write_folder(folder, {**contents, SUMS: checksums(contents)}, marker=MARKER)
+    write_folder(folder, {**contents, SUMS: checksums(contents)}, own=OWN, marker=MARKER)
 
 
 def read_model(folder: Path) -> SavedModel:
     """Read a model folder after checking its checksums and version."""
+    restore(folder)
     if not (folder / MARKER).is_file():
         raise SavedModelError(f"{str(folder)!r} is not a saved model: it has no {MARKER}.")
     contents = checked_contents(folder)

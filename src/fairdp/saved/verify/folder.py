@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fairdp._checks import SavedModelError
 from fairdp._files import parsed_json, to_plain
+from fairdp._folders import restore
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord
 from fairdp.config.certificate import NoCertificate
@@ -28,6 +29,7 @@ def verify_folder(folder: Path, public_key: Ed25519PublicKey | None = None) -> l
 
     The first broken file ends the list: nothing is computed from it.
     """
+    restore(folder)
     if not folder.is_dir():
         raise SavedModelError(f"{str(folder)!r} is not a folder; name the folder of a saved model.")
     contents, files = _read(folder)
