@@ -14,6 +14,7 @@ from fairdp._checks import InputError
 from fairdp.cli import main
 from fairdp.ledger.book import Ledger, ledger_path
 from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
+from fairdp.run.checkpoint import CheckpointWriter
 
 SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")
 
@@ -173,17 +174,16 @@ def test_a_ledger_that_cannot_be_used_refuses_everything(run, monkeypatch):
 
 
 def test_a_resumed_run_continues_its_entry(run, monkeypatch):
-    from fairdp.training.loop import steps
+    write = CheckpointWriter.write_if_due
 
-    def interrupted(*arguments):
-        for taken in steps(*arguments):
-            yield taken
-            if taken.step == 2:
-                raise KeyboardInterrupt
+    def interrupted(writer, state):
+        write(writer, state)
+        if state.step == 2:
+            raise KeyboardInterrupt
 
     command = ("fit", "january.csv", *SHORT, "--epsilon", 1, "--checkpoint", "run", "--out", "model")
     with monkeypatch.context() as patched:
-        patched.setattr("fairdp.run.fit.steps", interrupted)
+        patched.setattr(CheckpointWriter, "write_if_due", interrupted)
         run(*command, code=130)
     assert [entry.state for entry in entries()] == ["spent"]
     resumed = json.loads(run(*command, "--resume", "--json"))

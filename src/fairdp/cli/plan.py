@@ -56,7 +56,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     help="Show what a bound for all possible inputs would cost in accuracy.",
 )
 @parameter_options("sample_rate", "n_steps", "clip_norm", "weight_bound", "n_members", "noise_allocation")
-@parameter_options("learning_rate", "schedule", "optimizer", "sgd_learning_rate")
+@parameter_options("learning_rate", "schedule", "diameter", "optimizer", "adam_share", "sgd_learning_rate")
 @parameter_options("group_optimizers", "group_weights")
 @json_option
 def plan(

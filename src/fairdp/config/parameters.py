@@ -181,7 +181,7 @@ class Parameters:
     n_looks: int = parameter(
         1,
         CERTIFICATE,
-        "How often to see during training whether `require_tau` is met. It ends at the first look that misses it, and "
+        "How often to test the required bound during training, which ends at the first look that misses it; "
         "the model of the look before is kept; looks share epsilon, and each makes its heads with one more noisy step.",
         flag="--looks",
         check=_checks.positive_integer,
@@ -193,13 +193,9 @@ class Parameters:
         check=_checks.in_unit_interval,
     )
 
-    sample_rate: float | None = parameter(
-        None, EXPERT, "Probability that a record is in a batch, q; raised for small groups.", check=_checks.sample_rate
-    )
+    sample_rate: float | None = parameter(None, EXPERT, "Chance to be in a batch, q.", check=_checks.sample_rate)
     n_steps: int | None = parameter(None, EXPERT, "Number of steps, T.", check=_checks.positive_integer)
-    clip_norm: float | None = parameter(
-        None, EXPERT, "Bound on one record's gradient, C.", check=_checks.finite_positive
-    )
+    clip_norm: float | None = parameter(None, EXPERT, "Bound on a record's gradient, C.", check=_checks.finite_positive)
     learning_rate: float | tuple[float, ...] | None = parameter(
         None, EXPERT, "Step size η, or several, each used for an equal part of the run.", check=limits.step_sizes
     )
@@ -209,18 +205,14 @@ class Parameters:
         "Use the step sizes part by part, or SGD with the decay that the paper's Theorem 4 needs, or as it prints it.",
         choices=("piecewise", "shamir_zhang", "theorem_4_printed"),
     )
-    diameter: float = parameter(
-        10.0, EXPERT, "Diameter Q of the domain: scales the steps of shamir_zhang.", check=_checks.finite_positive
-    )
+    diameter: float = parameter(10.0, EXPERT, "Scale Q of shamir_zhang, a diameter.", check=_checks.finite_positive)
     optimizer: str | None = parameter(
         None,
         EXPERT,
         "Optimiser; `adam_then_sgd` switches to SGD after `adam_share` of the run.",
         choices=("adam", "sgd", "adam_then_sgd"),
     )
-    adam_share: float = parameter(
-        0.9, EXPERT, "Share of the steps that `adam_then_sgd` takes by Adam.", check=limits.share(0.9)
-    )
+    adam_share: float = parameter(0.9, EXPERT, "Share of `adam_then_sgd` that is Adam.", check=limits.share(0.9))
     momentum: float | None = parameter(None, EXPERT, "Momentum of SGD.", check=limits.fraction)
     sgd_learning_rate: float = parameter(
         0.005,
@@ -239,9 +231,7 @@ class Parameters:
     weight_bound: float = parameter(
         1.0, EXPERT, "Bound on the norm of the head with its bias, M; for `fairdp`.", check=_checks.positive
     )
-    n_members: int = parameter(
-        10, EXPERT, "Number of heads in the ensemble, N; for `fairdp`.", check=_checks.positive_integer
-    )
+    n_members: int = parameter(10, EXPERT, "Number of heads, N; for `fairdp`.", check=_checks.positive_integer)
     noise_allocation: str = parameter(
         "per_group",
         EXPERT,
@@ -271,9 +261,7 @@ class Parameters:
         "Standard deviation of the noise on the parameters; for `fairsmooth`, `dpsgd_smooth`, `fairfm_smooth`.",
         check=_checks.finite_positive,
     )
-    n_draws: int = parameter(
-        100, EXPERT, "Number of draws of that noise to average over.", check=_checks.positive_integer
-    )
+    n_draws: int = parameter(100, EXPERT, "Number of draws of that noise.", check=_checks.positive_integer)
     predictor: str = parameter(
         "deterministic",
         EXPERT,
