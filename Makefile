@@ -15,7 +15,7 @@ endif
 .PHONY: demo docs mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
-	@$(BIN)/fairdp demo --seed 0 --out demo
+	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
 	@$(BIN)/fairdp report demo/model --out demo/report.html
 
 setup: $(VENV)/.dev

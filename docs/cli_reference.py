@@ -31,7 +31,7 @@ place. Every command also has
 | 1 | done, but a guarantee that was asked for was missed: `--require-tau`, or a check of `verify` or `audit` |
 | 2 | bad input; one line on stderr says what to change ([all messages](errors.md)) |
 | 3 | a bug in fairdp; please report it |
-| 130 | interrupted; no file is left half-written |
+| 130, 143 | interrupted (Ctrl-C), terminated (SIGTERM); no file is left half-written and no process behind |
 
 | variable | meaning |
 |---|---|

@@ -28,7 +28,7 @@ def svg(text: str) -> str:
 
 def main(target: str) -> None:
     program = Path(sys.executable).with_name("fairdp")
-    run = subprocess.run([program, *DEMO], capture_output=True, text=True, check=True)
+    run = subprocess.run([program, *DEMO, "--overwrite"], capture_output=True, text=True, check=True)
     Path(target).write_text(svg(shown(run.stdout)), encoding="utf-8")
 
 

@@ -83,18 +83,75 @@ def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
     assert not checkpoint.exists()
 
 
-def test_ctrl_c_ends_with_one_line_and_leaves_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_ctrl_c_and_sigterm_end_with_one_line_and_leave_nothing(tmp_path, number, code, word):
     checkpoint = tmp_path / "checkpoints" / "run.ckpt"
     checkpoint.parent.mkdir()
     process = start("--checkpoint", checkpoint, "--out", tmp_path / "out" / "model")
     wait_for(checkpoint, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert out == ""
     kept = f"the run is kept in '{checkpoint}': run the same command with --resume to continue"
-    assert err == f"fairdp: interrupted: {kept}.\n"
+    assert err == f"fairdp: {word}: {kept}.\n"
     assert os.listdir(tmp_path) == ["checkpoints"]
     # What was asked for stays: the run can be continued.
     assert os.listdir(checkpoint.parent) == ["run.ckpt"]
     assert read_checkpoint(checkpoint).step > 0
+
+
+def descendants(process: int) -> set[int]:
+    """All processes below one, by the system's list."""
+    above = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, fields = path.read_text().rsplit(")", 1)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        above[int(path.parent.name)] = int(fields.split()[1])
+    found = {process}
+    while new := {child for child, parent in above.items() if parent in found} - found:
+        found |= new
+    return found - {process}
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed by /proc")
+def test_sigterm_of_a_comparison_ends_its_workers_too(tmp_path):
+    out = tmp_path / "comparison"
+    arguments = ["compare", "--dataset", "synthetic", "--methods", "fairdp", "--seeds", "40", "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fairdp", *arguments, "--out", str(out), "--grid", "n_steps=400"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    limit = time.monotonic() + 300
+    # Workers are at work once one training has been stored.
+    while not any(holds_something(path) for path in (out / "trainings").glob("*.jsonl")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+    workers = descendants(process.pid)
+    assert len(workers) >= 2
+    process.send_signal(signal.SIGTERM)
+    out_text, err = process.communicate(timeout=60)
+    assert (process.returncode, out_text) == (143, ""), err
+    last = err.splitlines()[-1]
+    assert last.startswith("fairdp: terminated: ")
+    assert "finished training runs are kept in" in last
+    assert "Traceback" not in err
+    limit = time.monotonic() + 5
+    while any(map(is_alive, workers)) and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert not [worker for worker in workers if is_alive(worker)]

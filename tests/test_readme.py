@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fairdp import cli
 from fairdp.config import defaults
@@ -62,6 +64,8 @@ def test_commands_of_the_readme_run(block, tmp_path, monkeypatch, capsys):
     for name, seed in (("loans", 0), ("new", 1), ("labelled", 2), ("fresh", 3)):
         loans(1600, seed).to_csv(tmp_path / f"{name}.csv", index=False)
     monkeypatch.chdir(tmp_path)
+    key = Ed25519PrivateKey.generate()
+    Path("key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     # Far fewer steps: what is tested is that every line is a command that works on what the lines before it left.
     monkeypatch.setattr(defaults, "default_n_steps", lambda own, sample_rate: 20)
     for _, *words in commands(block):

@@ -8,7 +8,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairdp"
 
 # Lowest first: a package imports only packages of earlier lines. A name is a package, or a module at the top.
 LAYERS = """
-    _checks _files _format
+    _checks _files _folders _format
     streams
     randomness releases
     config

@@ -1,9 +1,9 @@
-"""Files and folders that are written whole or not at all, and what goes into them: JSON that every reader accepts."""
+"""Files that are written whole or not at all, and what goes into them: JSON that every reader accepts."""
 
+import errno
 import json
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from fairdp._checks import ParameterError, SavedModelError
+from fairdp._checks import ParameterError
 
 T = TypeVar("T")
 
@@ -22,16 +22,40 @@ def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
     """Replace a file in one step: the old content stays until the new one is complete."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
+        write_all(handle, content)
         if not owner_only:
-            os.chmod(temporary, 0o666 & ~_umask())
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+            os.chmod(temporary, allowed_mode(0o666))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def write_all(handle: int, content: bytes) -> None:
+    """Write to an open file, wait until it is on the disk, and close it."""
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where folders can be read and synced."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
 
 
 def write_key(path: Path, key: bytes) -> None:
@@ -56,56 +80,11 @@ def write_out(out: Path, content: bytes) -> None:
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
 
 
-def _umask() -> int:
-    """The user's mask for new files, which can only be read by setting it."""
+def allowed_mode(mode: int) -> int:
+    """A mode of new files without what the user's mask takes, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
-    return mask
-
-
-def write_folder(folder: Path, contents: Mapping[str, bytes], *, marker: str) -> None:
-    """Write all files to a folder in one step; an existing folder is replaced only if it holds the marker file."""
-    check_replaceable(folder, marker=marker)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        for name, content in contents.items():
-            (staging / name).write_bytes(content)
-        staging.chmod(0o777 & ~_umask())
-        _swap_in(staging, folder)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-
-
-def check_replaceable(folder: Path, *, marker: str) -> None:
-    """Refuse, before any work is done, a folder that could not be written or that holds something else."""
-    if folder.exists() and not folder.is_dir():
-        raise SavedModelError(f"output folder {str(folder)!r} is a file; choose another name.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / marker).exists():
-        raise SavedModelError(f"output folder {str(folder)!r} holds other files; choose an empty or a new one.")
-    above = next(parent for parent in folder.absolute().parents if parent.exists())
-    try:
-        # Trying is the only sure answer: permissions say nothing of read-only and special file systems.
-        os.rmdir(tempfile.mkdtemp(dir=above, prefix=".fairdp."))
-    except OSError as error:
-        raise SavedModelError(
-            f"output folder {str(folder)!r} cannot be written: {error.strerror} in {str(above)!r}."
-        ) from None
-
-
-def _swap_in(staging: Path, folder: Path) -> None:
-    if not folder.exists():
-        staging.rename(folder)
-        return
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.old.") as aside:
-        old = Path(aside) / "old"
-        folder.rename(old)
-        try:
-            staging.rename(folder)
-        except BaseException:
-            old.rename(folder)
-            raise
+    return mode & ~mask
 
 
 def parsed_json(content: bytes) -> Any:

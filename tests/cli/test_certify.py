@@ -327,3 +327,11 @@ def test_records_are_noted_before_their_certificate_is_written(run, monkeypatch)
         patched.setattr(FairDPClassifier, "save", interrupted)
         assert run(*CERTIFY).code != 0
     assert "certificate 2" in read_used_records(used_records_path(Path("model"))).uses
+
+
+def test_a_new_certificate_drops_the_signature_and_says_so(run):
+    Path("model/SIGNATURE").write_text("of the first certificate")
+    result = run(*CERTIFY)
+    assert result.code == 0
+    assert "the signature of 'model' was about the earlier certificate and is gone" in result.err
+    assert not Path("model/SIGNATURE").exists()

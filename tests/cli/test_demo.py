@@ -48,7 +48,10 @@ def test_without_adult_both_methods_are_trained_on_the_built_in_population(run, 
     assert theirs["paper_bounds"]["theorem_2"] == printed.theorem_2_corrected
     assert ours["paper_bounds"] is None
     # In the table the same figures, each certified bound beside its gap.
-    shown = run("demo", "--out", tmp_path, "--seed", 0).out
+    refused = run("demo", "--out", tmp_path, "--seed", 0)
+    assert (refused.code, refused.out) == (2, "")
+    assert "paper' holds a model already; choose another folder, or add --overwrite to replace it" in refused.err
+    shown = run("demo", "--out", tmp_path, "--seed", 0, "--overwrite").out
     for model in (theirs, ours):
         gap, tau = model["metrics"]["demographic_parity_difference"], model["certificate"]["demographic_parity"]["tau"]
         assert any(f"{gap:.4f} (≤ {bound:.4f})" in shown for bound in (tau, tau + 5e-5))

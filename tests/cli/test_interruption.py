@@ -1,5 +1,7 @@
 """Ctrl-C in `fairdp fit`: one line says what is kept and how to go on."""
 
+import signal
+
 import pytest
 
 from fairdp.commands import fit
@@ -54,3 +56,28 @@ def test_a_checkpoint_is_named_with_the_flag_that_continues_it(run, monkeypatch,
 def test_a_model_that_is_complete_is_not_denied(run, monkeypatch, tmp_path):
     line = line_of(run, monkeypatch, leaving(tmp_path / "m" / "model.json"), "--out", tmp_path / "m")
     assert line == f"the model had just been written to '{tmp_path / 'm'}'.\n"
+
+
+def test_a_terminated_run_says_so_with_a_code_of_its_own(run, monkeypatch):
+    def terminated(task):
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(fit, "run_fit", terminated)
+    result = run(*FIT)
+    assert (result.code, result.out) == (143, "")
+    assert result.err == f"fairdp: terminated: {NOTHING}; with --checkpoint FILE a run can be continued.\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_second_signal_does_not_cut_the_clearing_up_short(run, monkeypatch, tmp_path):
+    def terminated(task):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            (tmp_path / "cleared").touch()
+
+    monkeypatch.setattr(fit, "run_fit", terminated)
+    assert run(*FIT).code == 143
+    assert (tmp_path / "cleared").exists()

@@ -41,7 +41,10 @@ class TestCommand:
         Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA))
         assert run(*FIT, *SETTINGS).code == 0
         Path("people.csv").rename("away.csv")
+        Path("model/SIGNATURE").write_text("of the rule as it was")
         answered = answer("retarget", "model", "--max-gap", "0.3", "--out", "moved")
+        assert answered["warnings"] == ["the signature of 'model' does not cover 'moved'; run fairdp sign on it."]
+        assert not Path("moved/SIGNATURE").exists()
         assert {"target", "frontier", "out"} <= answered.keys()
         assert answered["out"] == "moved"
         assert answered["target"]["metric"] == "demographic_parity"

@@ -1,5 +1,6 @@
 """What the commands do: sources of records, runs, predictions and measurements."""
 
+import hashlib
 import json
 import os
 from dataclasses import replace
@@ -14,6 +15,7 @@ from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.progress import progress_bar
 from fairdp.commands.records import load_records
 from fairdp.commands.saved_models import load_saved, run_evaluate, run_predict
+from fairdp.ledger.spending import Spending
 from fairdp.saved.used_records import read_used_records
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
@@ -121,6 +123,43 @@ def test_what_can_be_refused_is_refused_before_training(source, tmp_path, monkey
     for parameters in ({"epsilon": 0.0}, {"delta": 0.5}, {"method": "x"}, {"sample_rate": 2.0}, {"n_steps": 0}):
         with pytest.raises(ValueError, match=next(iter(parameters))):
             run_fit(task_of(source, **parameters))
+
+
+def test_a_model_is_replaced_only_with_overwrite_and_asked_for_before_training(source, tmp_path, monkeypatch):
+    from fairdp.run import fit
+
+    run_fit(task_of(source, tmp_path / "model"))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "train_model", pytest.fail)
+        with pytest.raises(ValueError, match=r"model' holds a model already; choose another folder, or add overwrite"):
+            run_fit(task_of(source, tmp_path / "model"))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    report = run_fit(replace(task_of(source, tmp_path / "model", random_state=1), overwrite=True))
+    assert report.warnings[-1].endswith("model' has been replaced.")
+    used = read_used_records(tmp_path / "model.register")
+    assert used.model_sha256 == hashlib.sha256((tmp_path / "model" / "model.safetensors").read_bytes()).hexdigest()
+    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
+
+
+def test_of_two_fits_into_one_folder_one_wins_whole_and_the_other_says_so_before_training(source, tmp_path):
+    refused = []
+
+    def begin_another(run_plan=Spending.spend):
+        def spend(spending, *arguments, **named):
+            with pytest.raises(ValueError, match="another command is writing to") as refusal:
+                run_fit(task_of(source, tmp_path / "model", random_state=1))
+            refused.append(refusal)
+            return run_plan(spending, *arguments, **named)
+
+        return spend
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Spending, "spend", begin_another())
+        report = run_fit(task_of(source, tmp_path / "model"))
+    assert len(refused) == 1
+    assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report.privacy.epsilon
+    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
 
 
 @pytest.mark.parametrize("place", ["none/run.ckpt", ".", "file/run.ckpt"])

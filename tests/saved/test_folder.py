@@ -97,7 +97,7 @@ def test_a_record_that_is_none_is_refused_in_one_line_even_with_right_sums(folde
     change(record)
     (folder / name).write_text(json.dumps(record))
     contents = {own: (folder / own).read_bytes() for own in FILES if own != "SHA256SUMS"}
-    (folder / "SHA256SUMS").write_bytes(artifacts._checksums(contents))
+    (folder / "SHA256SUMS").write_bytes(artifacts.checksums(contents))
     with pytest.raises(SavedModelError, match=r"^saved model '.*model' is damaged: [^\n]*\.$"):
         read_model(folder)
 
@@ -209,7 +209,7 @@ def test_another_schema_version_is_refused_even_with_right_sums(folder, version)
     contents["model.json"] = json.dumps({**about, "schema_version": version}).encode()
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    (folder / "SHA256SUMS").write_bytes(artifacts._checksums(contents))
+    (folder / "SHA256SUMS").write_bytes(artifacts.checksums(contents))
     with pytest.raises(ValueError, match=rf"has schema version {version}, this fairdp reads {SCHEMA_VERSION}; "):
         read_model(folder)
 
@@ -226,15 +226,16 @@ def test_a_model_replaces_a_model_but_nothing_else(folder):
 
 
 def test_a_crash_while_writing_leaves_the_old_model_and_no_other_file(folder, monkeypatch):
-    original = Path.write_bytes
+    write, written = os.write, []
 
-    def full_disk(self, content):
-        if self.name == "privacy.json":
-            original(self, content[:3])
+    def full_disk(handle, content):
+        if len(written) == 2:
+            write(handle, content[:3])
             raise OSError(28, "No space left on device")
-        return original(self, content)
+        written.append(content)
+        return write(handle, content)
 
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    monkeypatch.setattr(os, "write", full_disk)
     with pytest.raises(OSError, match="No space left"):
         write_model(folder, OTHER)
     monkeypatch.undo()

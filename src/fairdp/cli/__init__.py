@@ -16,6 +16,14 @@ from fairdp.cli.demo import demo
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
+from fairdp.cli.interruption import (
+    INTERRUPTED,
+    TERMINATED,
+    Terminated,
+    end_workers,
+    ended_in_words,
+    ending_in_order,
+)
 from fairdp.cli.ledger import ledger
 from fairdp.cli.methods import methods
 from fairdp.cli.paper_bounds import paper_bounds
@@ -26,10 +34,11 @@ from fairdp.cli.reproduce import reproduce
 from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
 from fairdp.cli.shift import shift
+from fairdp.cli.sign import sign
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
-DONE, MISSED, BAD_INPUT, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
 
 @click.group(
@@ -52,6 +61,7 @@ for command in (
     certify,
     shift,
     retarget,
+    sign,
     verify,
     audit,
     ledger,
@@ -79,7 +89,8 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
-        _run(list(sys.argv[1:] if arguments is None else arguments))
+        with ending_in_order():
+            _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.exit(DONE)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
@@ -88,7 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(DONE)
     except (click.Abort, KeyboardInterrupt) as stop:
-        _fail(str(stop) or "interrupted: no file was left half-written.", INTERRUPTED)
+        end_workers()
+        _fail(str(stop) or ended_in_words(stop), TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         sys.exit(BAD_INPUT)

@@ -23,9 +23,10 @@ TITLES = {"paper": "the paper", "model": "our default", "all-columns": "all colu
     show_default=True,
     help="Folder for the models.",
 )
+@click.option("--overwrite", is_flag=True, help="Replace the models that are in --out.")
 @seed_option("Seed of all trainings.  [default: the operating system's randomness]")
 @json_option
-def demo(out: Path, seed: int | None, as_json: bool) -> None:
+def demo(out: Path, overwrite: bool, seed: int | None, as_json: bool) -> None:
     """Train the paper's FairDP and the default method on the Adult data, and show them side by side.
 
     The paper's FairDP gets the settings of --paper of fairdp fit; the default is trained on the paper's inputs and on
@@ -37,7 +38,7 @@ def demo(out: Path, seed: int | None, as_json: bool) -> None:
     datasets, note = demo_datasets()
     if note:
         click.echo(note, err=True)
-    models = run_demo(out, datasets, seed=seed)
+    models = run_demo(out, datasets, seed=seed, overwrite=overwrite)
     if as_json:
         print_json({"models": [model.to_json() for model in models]})
         return

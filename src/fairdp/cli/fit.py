@@ -60,6 +60,7 @@ def fit(
     resume: bool,
     strict: bool,
     out: Path | None,
+    overwrite: bool,
     private_metrics: bool,
     as_json: bool,
     **parameters: Any,
@@ -82,6 +83,7 @@ def fit(
             checkpoint=checkpoint,
             resume=resume,
             out=out,
+            overwrite=overwrite,
             private_metrics=private_metrics,
         )
         report = run_fit(task)

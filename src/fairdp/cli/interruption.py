@@ -1,8 +1,48 @@
-"""What an interrupted run leaves behind, and how to continue."""
+"""How a command ends that is interrupted or terminated: what it leaves behind, and how to continue."""
 
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """The system asks the process to end (SIGTERM): all that is right for Ctrl-C is right for it."""
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does, so that files are cleared away; the first one counts."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    # Only there are signals received.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, end) if in_main_thread else None
+    try:
+        yield
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
+
+
+def end_workers() -> None:
+    """End the processes that this one started: left alone, they would finish their tasks first, for nobody."""
+    pool = sys.modules.get("joblib.externals.loky.reusable_executor")
+    executor = None if pool is None else pool._executor
+    if executor is not None:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+def ended_in_words(stop: BaseException, kept: str = "no file was left half-written") -> str:
+    """Why a command ended before its time, and what is kept."""
+    return f"{'terminated' if isinstance(stop, Terminated) else 'interrupted'}: {kept}."
 
 
 @contextmanager
@@ -13,7 +53,7 @@ def saying_what_is_kept(
     model, state = _version(out), _version(checkpoint)
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         if _version(out) not in (None, model):
             kept = f"the model had just been written to {str(out)!r}"
         elif _version(checkpoint) not in (None, None if resume else state):
@@ -26,7 +66,7 @@ def saying_what_is_kept(
             continues = method is not None and method in METHODS and METHODS[method].is_one_run
             remedy = "" if checkpoint or not continues else "; with --checkpoint FILE a run can be continued"
             kept = f"nothing was written{remedy}"
-        raise KeyboardInterrupt(f"interrupted: {kept}.") from None
+        raise type(stop)(ended_in_words(stop, kept)) from None
 
 
 @contextmanager
@@ -34,10 +74,10 @@ def saying_which_trainings_are_kept(folder: Path) -> Iterator[None]:
     """On interruption, say how many training runs of a sweep are kept, and how to continue."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         n_kept = sum(path.read_bytes().count(b"\n") for path in folder.glob("*.jsonl"))
-        kept = f"{n_kept} finished training runs are kept in {str(folder)!r}"
-        raise KeyboardInterrupt(f"interrupted: {kept}; run the same command again to continue.") from None
+        kept = f"{n_kept} finished training runs are kept in {str(folder)!r}; run the same command again to continue"
+        raise type(stop)(ended_in_words(stop, kept)) from None
 
 
 def _version(path: Path | None) -> tuple[int, int] | None:

@@ -173,6 +173,7 @@ data_options = together(
 # What commands that train a model write.
 model_options = together(
     in_section(OUTPUT, "--out", type=click.Path(path_type=Path), help="Folder for the trained model."),
+    in_section(OUTPUT, "--overwrite", is_flag=True, help="Replace the model that is in --out."),
     in_section(OUTPUT, "--private-metrics", is_flag=True, help="Report only metrics that may be published."),
 )
 

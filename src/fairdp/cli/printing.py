@@ -102,14 +102,15 @@ def print_retargeted(report: "RetargetReport", *, as_json: bool) -> None:
 
 def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
     """What was checked in a saved model."""
-    from fairdp.saved.verify.check import SCOPE
+    from fairdp.saved.verify.check import SCOPE, SIGNED_SCOPE
 
     passed = all(check.passed for check in checks)
+    scope = SIGNED_SCOPE if any(check.name == "signature" and check.passed for check in checks) else SCOPE
     if as_json:
-        print_json({"verified": passed, "checks": checks, "scope": SCOPE})
+        print_json({"verified": passed, "checks": checks, "scope": scope})
         return
     print_table(None, [("ok" if check.passed else "FAILED", check.name, check.found) for check in checks])
-    print(SCOPE)
+    print(scope)
     print("Verified." if passed else "NOT verified.")
 
 

@@ -69,6 +69,7 @@ def tune(
     expected_trials: float | None,
     private_metrics: bool,
     out: Path | None,
+    overwrite: bool,
     as_json: bool,
     **parameters: Any,
 ) -> None:
@@ -89,6 +90,7 @@ def tune(
             checkpoint=None,
             resume=False,
             out=out,
+            overwrite=overwrite,
             private_metrics=private_metrics,
             search=Search(grid=grid, within_gap=within_gap, expected_trials=expected_trials),
         )

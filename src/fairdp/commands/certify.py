@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
 from fairdp._files import to_plain
+from fairdp._folders import restore
 from fairdp.accounting.account import FRESH_SIZES_SHARE, SizesNoise
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.spent import PrivacySpent
@@ -40,6 +42,8 @@ from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
+from fairdp.saved.folder import is_signed
+from fairdp.saved.place import check_place, place_of_model
 from fairdp.saved.used_records import (
     TRAINING,
     PassingRecords,
@@ -98,12 +102,17 @@ def run_certify(task: CertifyTask) -> CertificateReport:
     if task.of is not None and (task.ledger is None or task.table is None):
         raise ParameterError("of", task.of, "needs a table of your own and a ledger, which keeps count")
     path = None if task.table is None else task.ledger
-    with Spending(path, command="certify", budget=task.budget) as spending:
+    restore(task.folder)
+    place = place_of_model(task.folder) if task.folder.is_dir() else nullcontext()
+    with place, Spending(path, command="certify", budget=task.budget) as spending:
         return _run_certify(task, spending, start)
 
 
 def _run_certify(task: CertifyTask, spending: Spending, start: float) -> CertificateReport:
     estimator, batches = _fresh_records(task, spending)
+    # What could not be written afterwards is refused before anything is spent.
+    check_place(task.folder, overwrite=True)
+    signed = is_signed(task.folder)
     if len(estimator.group_names_) < 2:
         raise SavedModelError(f"the model in {str(task.folder)!r} knows only one group, so there is no gap to certify.")
     digest = estimator.score_model_.digest()
@@ -124,7 +133,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
         method=estimator.method,
         n_certify=int(counts.sum()),
         certificate=estimator.certificate_,
-        warnings=tuple(_warnings(register.path, register.knows_training)),
+        warnings=tuple(_warnings(register, task.folder, signed=signed)),
         seconds={"certify": time.perf_counter() - start},
         out=str(task.folder),
         ledger=None if note is None else note.to_json(),
@@ -262,9 +271,11 @@ def _sizes_are_public(task: CertifyTask, privacy: PrivacySpent) -> bool:
     return privacy.group_sizes == PUBLIC and not others
 
 
-def _warnings(path: Path, knows_training: bool) -> Iterator[str]:
-    if not knows_training:
-        yield f"the training records are not listed in {str(path)!r}: whether any are among these is unknown."
+def _warnings(register: _Register, folder: Path, *, signed: bool) -> Iterator[str]:
+    if not register.knows_training:
+        yield f"the training records are not listed in {str(register.path)!r}: whether any are among these is unknown."
+    if signed:
+        yield f"the signature of {str(folder)!r} was about the earlier certificate and is gone; run fairdp sign again."
 
 
 def _assumed(task: CertifyTask, knows_training: bool) -> tuple[str, ...]:

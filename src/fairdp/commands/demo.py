@@ -13,6 +13,7 @@ from fairdp.commands.saved_models import run_paper_bounds
 from fairdp.config.paper import paper_settings
 from fairdp.data import sources
 from fairdp.data.catalog import DATASETS
+from fairdp.saved.place import check_place
 
 EPSILON = 1.0
 # Folders of the models, so that other commands can be tried on them.
@@ -54,19 +55,22 @@ def demo_datasets() -> tuple[tuple[str, ...], str]:
     return ("adult", "adult_full"), ""
 
 
-def run_demo(out: Path, datasets: tuple[str, ...], *, seed: int | None) -> list[DemoModel]:
+def run_demo(out: Path, datasets: tuple[str, ...], *, seed: int | None, overwrite: bool = False) -> list[DemoModel]:
     """Train the paper's FairDP and the default on the paper's inputs, and the default on all columns."""
     budget = {"epsilon": EPSILON, "random_state": seed}
     plans = [(PAPER, datasets[0], paper_settings(**budget)), (DEFAULT, datasets[0], budget)]
     plans += [(ALL_COLUMNS, dataset, budget) for dataset in datasets[1:]]
-    return [_trained(name, dataset, parameters, out / name) for name, dataset, parameters in plans]
+    for name, _, _ in plans:
+        check_place(out / name, overwrite=overwrite)
+    return [_trained(name, dataset, parameters, out / name, overwrite) for name, dataset, parameters in plans]
 
 
-def _trained(name: str, dataset: str, parameters: dict[str, Any], folder: Path) -> DemoModel:
+def _trained(name: str, dataset: str, parameters: dict[str, Any], folder: Path, overwrite: bool) -> DemoModel:
     source = Source(
         table=None, dataset=dataset, label=None, positive=None, sensitive=(), schema=None, test_fraction=0.2
     )
-    report = run_fit(FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=folder))
+    task = FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=folder, overwrite=overwrite)
+    report = run_fit(task)
     return DemoModel(
         name=name, n_inputs=DATASETS[dataset].features, report=report, paper=_paper_figures(folder, dataset)
     )

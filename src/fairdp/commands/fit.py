@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fairdp._checks import InputError, ParameterError
-from fairdp._files import check_replaceable
 from fairdp.accounting.words import PUBLIC
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
@@ -30,14 +30,8 @@ from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import MARKER
-from fairdp.saved.used_records import (
-    TRAINING,
-    UsedRecords,
-    check_used_records,
-    fingerprints,
-    used_records_path,
-    write_used_records,
-)
+from fairdp.saved.place import place_for_model, with_used_records
+from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints
 from fairdp.tuning import tune
 
 
@@ -50,6 +44,7 @@ class FitTask:
     checkpoint: Path | None
     resume: bool
     out: Path | None
+    overwrite: bool = False
     private_metrics: bool = False
     ledger: Path | None = None
     budget: float | None = None
@@ -70,7 +65,11 @@ def run_fit(task: FitTask) -> FitReport:
     # Data sets that are known by name are published: what is learnt from them need not be added up.
     path = None if task.source.table is None else task.ledger
     command = "fit" if task.search is None else "tune"
-    with Spending(path, command=command, budget=task.budget, checkpoint=task.checkpoint) as spending:
+    place = nullcontext() if task.out is None else place_for_model(task.out, overwrite=task.overwrite)
+    with (
+        place,
+        Spending(path, command=command, budget=task.budget, checkpoint=task.checkpoint) as spending,
+    ):
         return _run_fit(task, spending)
 
 
@@ -78,9 +77,6 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     start = time.perf_counter()
     estimator = FairDPClassifier(**task.parameters)
     chosen = RunSettings.of(**estimator.get_params(deep=False))
-    if task.out is not None:
-        check_replaceable(task.out, marker=MARKER)
-        check_used_records(used_records_path(task.out))
     _check_serves(estimator.method, task.source)
     split_key = _split_key(task, chosen)
     records = load_records(task.source, split_key=split_key, observe=spending.observe)
@@ -256,10 +252,8 @@ def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint:
     """Write the model, the used records beside it, and remove its checkpoint; says what the user should know of it."""
     replaced = (out / MARKER).exists()
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        # The used records first: they name their model, so that beside any other they count as none.
-        write_used_records(used_records_path(out), used.of_model(estimator.score_model_.digest()))
-        estimator.save(out)
+        with with_used_records(out, used.of_model(estimator.score_model_.digest())):
+            estimator.save(out)
     except OSError as error:
         kept = f"add `resume` to continue from {str(checkpoint)!r}" if checkpoint else ""
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}", kept) from None

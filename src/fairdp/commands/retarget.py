@@ -4,14 +4,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairdp._checks import ParameterError, SavedModelError
-from fairdp._files import check_replaceable, to_plain
+from fairdp._files import to_plain
 from fairdp.classifier import FairDPClassifier
 from fairdp.frontier.points import FrontierPoint, frontier_points
 from fairdp.frontier.verdict import Verdict
 from fairdp.networks.models import ScoreModel
-from fairdp.saved.folder import MARKER, read_model
+from fairdp.saved.folder import MARKER, is_signed, read_model
+from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.retarget import retargeted
-from fairdp.saved.used_records import check_used_records, read_used_records, used_records_path, write_used_records
+from fairdp.saved.used_records import used_records_of, used_records_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +55,10 @@ def retarget_saved(
     moved = retargeted(estimator, max_gap=max_gap, min_ratio=min_ratio, price=price)
     if (out / MARKER).exists():
         raise ParameterError("out", str(out), "holds a model already", "choose a new folder")
-    check_replaceable(out, marker=MARKER)
-    check_used_records(used_records_path(out))
-    warnings = _save(moved, folder, out, before=estimator.score_model_)
+    with place_for_model(out, overwrite=False):
+        warnings = _save(moved, folder, out, before=estimator.score_model_)
+    if is_signed(folder):
+        warnings.append(f"the signature of {str(folder)!r} does not cover {str(out)!r}; run fairdp sign on it.")
     assert moved.frontier_ is not None
     return RetargetReport(
         verdict=moved.verdict_,
@@ -69,15 +71,15 @@ def retarget_saved(
 
 def _save(moved: FairDPClassifier, folder: Path, out: Path, *, before: ScoreModel) -> list[str]:
     """Write the model and the records that it has used; says what the user should know of it."""
-    used = read_used_records(used_records_path(folder))
+    used = used_records_of(folder, before.digest())
     known = used is not None and used.model_sha256 in ("", before.digest())
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         if used is not None and known:
             # The records of every use go with it: a target may have been chosen by what a certificate said of them.
-            path = used_records_path(out)
-            write_used_records(path, replace(used, model_sha256=moved.score_model_.digest()))
-        moved.save(out)
+            with with_used_records(out, replace(used, model_sha256=moved.score_model_.digest())):
+                moved.save(out)
+        else:
+            moved.save(out)
     except OSError as error:
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
     if known:

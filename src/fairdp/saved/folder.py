@@ -10,7 +10,8 @@ from safetensors.torch import load
 from torch import Tensor
 
 from fairdp._checks import SavedModelError
-from fairdp._files import from_plain, json_bytes, parsed_json, write_folder
+from fairdp._files import from_plain, json_bytes, parsed_json
+from fairdp._folders import restore, write_folder
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.record import certificate_record, read_record
@@ -24,6 +25,9 @@ SCHEMA_VERSION = 13
 TENSORS, MARKER, PRIVACY, CERTIFICATE = "model.safetensors", "model.json", "privacy.json", "certificate.json"
 FILES = (TENSORS, MARKER, PRIVACY, CERTIFICATE)
 SUMS = "SHA256SUMS"
+# Over the sums, so not among them; whatever writes the folder anew drops it.
+SIGNATURE = "SIGNATURE"
+OWN = (*FILES, SUMS, SIGNATURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +75,15 @@ def write_model(folder: Path, saved: SavedModel) -> None:
     if about is not None and about.model_sha256 != files[TENSORS]:
         raise SavedModelError("the parameters were changed after they were certified; fit the model again.")
     contents[CERTIFICATE] = json_bytes({**certificate_record(saved.certificate), "files": files})
-    write_folder(folder, {**contents, SUMS: _checksums(contents)}, marker=MARKER)
+    write_folder(folder, {**contents, SUMS: checksums(contents)}, own=OWN, marker=MARKER)
 
 
 def read_model(folder: Path) -> SavedModel:
     """Read a model folder after checking its checksums and version."""
+    restore(folder)
     if not (folder / MARKER).is_file():
         raise SavedModelError(f"{str(folder)!r} is not a saved model: it has no {MARKER}.")
-    contents = _checked_contents(folder)
+    contents = checked_contents(folder)
     try:
         about, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
         version = about.get("schema_version")
@@ -99,24 +104,30 @@ def read_model(folder: Path) -> SavedModel:
         raise SavedModelError(f"saved model {str(folder)!r} is damaged: a record cannot be read ({error}).") from None
 
 
+def is_signed(folder: Path) -> bool:
+    """Whether a folder holds a signature, of whatever worth."""
+    return (folder / SIGNATURE).exists()
+
+
 def sha256(content: bytes) -> str:
     """The hash by which files of a folder are named."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _checksums(contents: Mapping[str, bytes]) -> bytes:
+def checksums(contents: Mapping[str, bytes]) -> bytes:
     """Lines in the format of ``sha256sum``, so that anyone can check them without this program."""
     return "".join(f"{sha256(content)}  {name}\n" for name, content in sorted(contents.items())).encode()
 
 
-def _checked_contents(folder: Path) -> dict[str, bytes]:
+def checked_contents(folder: Path) -> dict[str, bytes]:
+    """The files of a model folder by their names, if all are there and fit the sums."""
     missing = [name for name in (*FILES, SUMS) if not (folder / name).is_file()]
     if missing:
         names = ", ".join(missing)
         raise SavedModelError(f"saved model {str(folder)!r} is incomplete: {names} is missing; copy it whole.")
     contents = {name: (folder / name).read_bytes() for name in FILES}
     recorded = (folder / SUMS).read_text(errors="replace").split("\n")
-    for line in _checksums(contents).decode().splitlines():
+    for line in checksums(contents).decode().splitlines():
         if line not in recorded:
             name = line.split()[1]
             raise SavedModelError(

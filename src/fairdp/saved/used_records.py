@@ -124,6 +124,21 @@ def used_records_path(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.register")
 
 
+def next_used_records_path(folder: Path) -> Path:
+    """Where those of the next model wait until it is in the folder."""
+    path = used_records_path(folder)
+    return path.with_name(f".{path.name}.next")
+
+
+def used_records_of(folder: Path, digest: str) -> UsedRecords | None:
+    """The used records of the model in a folder, also where a command was ended just after it wrote the model."""
+    found = read_used_records(used_records_path(folder))
+    if found is None or found.model_sha256 not in ("", digest):
+        waiting = read_used_records(next_used_records_path(folder))
+        return waiting if waiting is not None and waiting.model_sha256 == digest else found
+    return found
+
+
 def check_used_records(path: Path) -> None:
     """Before any work is done, refuse a path that holds something else."""
     if path.is_dir():

@@ -25,6 +25,10 @@ SCOPE = (
     "This shows that the files agree with each other and with the accounting, not that they come from such a run on "
     "such records: only a signature would expose someone who rewrites all of them consistently."
 )
+SIGNED_SCOPE = (
+    "This shows that the files agree with each other and with the accounting, and that the holder of this key signed "
+    "exactly these; that they come from such a run on such records is the word of whoever signed."
+)
 
 # Numbers are recomputed from the same inputs: they may differ only by rounding.
 SAME = 1e-9

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fairdp._checks import SavedModelError
 from fairdp._files import parsed_json, to_plain
+from fairdp._folders import restore
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord
 from fairdp.config.certificate import NoCertificate
 from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, sha256
+from fairdp.saved.signature import Signed, signature_of
 from fairdp.saved.verify.certificate import certificate_checks, statement_check
 from fairdp.saved.verify.check import Check, Recorded
 from fairdp.saved.verify.privacy import privacy_checks
@@ -21,13 +24,23 @@ from fairdp.saved.verify.rule import is_moved, rule_check
 _ROUNDING = 1e-4
 
 
-def verify_folder(folder: Path) -> list[Check]:
-    """Check everything that can be checked about a saved model; the first broken file ends the list."""
+def verify_folder(folder: Path, public_key: Ed25519PublicKey | None = None) -> list[Check]:
+    """Check everything that can be checked about a saved model, with a key its signature too.
+
+    The first broken file ends the list: nothing is computed from it.
+    """
+    restore(folder)
     if not folder.is_dir():
         raise SavedModelError(f"{str(folder)!r} is not a folder; name the folder of a saved model.")
     contents, files = _read(folder)
-    if not files.passed:
-        return [files]
+    checks = _checked_records(contents, files) if files.passed else [files]
+    if public_key is None:
+        return checks
+    signed = signature_of(folder, public_key, files_fit=files.passed)
+    return [*checks, Check("signature", signed is Signed.FITS, signed.value)]
+
+
+def _checked_records(contents: dict[str, bytes], files: Check) -> list[Check]:
     try:
         version = _version(contents)
         if not version.passed:
