@@ -193,7 +193,7 @@ def test_a_plan_as_text_says_what_the_certificate_would_be_worth(capsys, fractio
     out = " ".join(capsys.readouterr().out.split())
     assert "0.2 of the records, confidence 0.95; 0.1 positive decisions, 0.25 positive labels" in out
     assert "expected slack, equal opportunity 0.0568 above the observed gap" in out
-    assert "4 looks at the held-out records, each with 0.2500 of their epsilon" in out
+    assert "4 looks at the held-out records, each with 0.25 of their epsilon" in out
     assert "for a slack of 0.03" in out
     assert words in out
     assert "0.1234 as printed, 1.0000 corrected, 0.5000 as deployed; a diagnostic, not for this model" in out

@@ -50,6 +50,27 @@ def test_the_same_people_have_the_same_hashes_in_every_format(ages, arrow):
     assert hashes(frame) == hashes(pd.DataFrame({"sex": ["f ", "m"], "age": ["31", "40"]}))
 
 
+FRACTIONS = [0.1, -2 / 3, 1e-7, 0.1 + 0.2]
+
+
+@pytest.mark.parametrize(
+    "incomes",
+    [
+        np.array(FRACTIONS, dtype=np.float32),
+        np.array(FRACTIONS, dtype=np.float32).astype(float),
+        [str(number) for number in np.array(FRACTIONS, dtype=np.float32)],
+        [f"{number:.15g}" for number in FRACTIONS],
+    ],
+    ids=["single precision", "once of single precision", "text of single precision", "text of fifteen digits"],
+)
+def test_fractions_are_the_same_in_every_format(incomes):
+    assert hashes(pd.DataFrame({"income": incomes})) == hashes(pd.DataFrame({"income": FRACTIONS}))
+
+
+def test_whole_numbers_are_told_apart_to_the_last_digit():
+    assert hashes(pd.DataFrame({"number": [2**40, 2**40 + 1]})) != hashes(pd.DataFrame({"number": [2**40] * 2}))
+
+
 def test_dates_truth_values_and_missing_values_are_the_same_in_every_format():
     text = pd.DataFrame({"day": ["2020-01-05", "NA"], "paid": ["true", "False"]})
     typed = pd.DataFrame({"day": pd.to_datetime(["2020/1/5", None]), "paid": [True, False]})

@@ -192,6 +192,26 @@ def test_a_resumed_run_continues_its_entry(run, monkeypatch):
     assert not list(Path().glob("run*"))
 
 
+def test_a_receipt_that_an_earlier_run_left_pays_for_no_other_records(run, monkeypatch):
+    write = CheckpointWriter.write_if_due
+
+    def interrupted(writer, state):
+        write(writer, state)
+        raise KeyboardInterrupt
+
+    settings = (*SHORT, "--epsilon", 1, "--sample-rate", 0.1, "--checkpoint", "run", "--out", "model")
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointWriter, "write_if_due", interrupted)
+        run("fit", "january.csv", *settings, code=130)
+        Path("run").unlink()
+        run("fit", "fresh.csv", *settings, "--no-ledger", code=130)
+    refused = run("fit", "fresh.csv", *settings, "--resume", code=2)
+    assert "entry 1 of the ledger is not that of the run in the checkpoint" in refused
+    assert [entry.state for entry in entries()] == ["spent"]
+    Path("run.entry").unlink()
+    assert json.loads(run("fit", "fresh.csv", *settings, "--resume", "--json"))["ledger"]["entry"] == 2
+
+
 def test_the_ledger_is_listed_limited_and_checked(run):
     assert json.loads(run("ledger", "--json"))["entries"] == []
     run("ledger", "limit", "loans", "--epsilon", 1.5)

@@ -4,13 +4,15 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from fairdp._checks import DataError
 from fairdp.ledger.book import Ledger, Receipt, ledger_path
-from fairdp.ledger.store import Store
+from fairdp.ledger.store import _OTHER, Store
 from ledger_cases import claim, people, pure
 
 
@@ -102,13 +104,17 @@ def test_a_row_of_another_copy_of_the_same_ledger_is_noticed(path, tmp_path):
     "statement",
     ["UPDATE records SET hashes = zeroblob(length(hashes)) WHERE entry = 2", "DELETE FROM records WHERE entry = 1"],
 )
-def test_records_that_were_changed_are_noticed_by_check(path, statement):
+def test_records_that_were_changed_are_noticed_by_check_and_before_any_are_compared_with_them(path, statement):
     spend(path, n_entries=2)
     with Ledger(path) as ledger:
         assert ledger.check() == 2
     changed(path, statement)
-    with Ledger(path) as ledger, pytest.raises(DataError, match="records of entry"):
-        ledger.check()
+    with Ledger(path) as ledger:
+        with pytest.raises(DataError, match="records of entry"):
+            ledger.check()
+        with pytest.raises(DataError, match="records of entry"):
+            ledger.spend(claim(ledger, pure(0.1), people(*range(20)), table="another name"))
+        assert len(ledger.entries()) == 2
 
 
 def test_damaged_bytes_are_noticed_by_check(path):
@@ -194,6 +200,25 @@ def test_a_ledger_in_use_for_too_long_is_refused(path):
     spend(path)
     with Store(path) as holder, holder.transaction(), pytest.raises(DataError, match="in use by another process"):
         Ledger(path, patience=0.01)
+
+
+def test_a_thread_that_opens_the_ledger_takes_no_lock_away_from_another(path):
+    """A system forgets all locks of a process on a file when any thread of it closes that file."""
+    spend(path)
+
+    def another_process_is_kept_out() -> bool:
+        return subprocess.run([sys.executable, "-c", _OTHER, str(path)]).returncode == 0
+
+    def open_and_close() -> None:
+        with pytest.raises(DataError, match="in use"):
+            Ledger(path, patience=0.01)
+
+    with Store(path) as store, store.transaction():
+        assert another_process_is_kept_out()
+        other = threading.Thread(target=open_and_close)
+        other.start()
+        other.join()
+        assert another_process_is_kept_out()
 
 
 def test_a_place_where_locks_keep_nobody_out_is_refused(path, monkeypatch):

@@ -191,13 +191,25 @@ class Ledger:
         self._store.check_whole()
         entries = self.entries()
         for entry in entries:
-            for name, view in entry.views.items():
-                if self._store.digest(self._store.read_records(entry.number, name)) != view.digest:
-                    raise DataError(
-                        f"ledger {str(self.path)!r} is damaged (records of entry {entry.number} were changed); "
-                        "restore it from a copy."
-                    )
+            for name in entry.views:
+                self._check_records(entry, name)
         return len(entries)
+
+    def is_about(self, entry: Entry, records: HashedRecords | None) -> bool:
+        """Whether an entry used just these records."""
+        if records is None or not entry.views:
+            return records is None and not entry.views
+        hashes = records.views.get(entry.columns)
+        (view,) = (view for view in entry.views.values() if view.columns == entry.columns)
+        return hashes is not None and self._store.digest(iter([np.sort(hashes)])) == view.digest
+
+    def _check_records(self, entry: Entry, name: str) -> None:
+        """One clear line if the hashes of an entry's records are not those that it was written with."""
+        if self._store.digest(self._store.read_records(entry.number, name)) != entry.views[name].digest:
+            raise DataError(
+                f"ledger {str(self.path)!r} is damaged (records of entry {entry.number} were changed); "
+                "restore it from a copy."
+            )
 
     def _write(self, entry: Entry, records: HashedRecords | None) -> None:
         body = to_plain(entry)
@@ -213,6 +225,7 @@ class Ledger:
         view = common_view(records.views, names)
         if view is None:
             return None
+        self._check_records(entry, names[view])
         return members(records, view, lambda columns: self._store.read_records(entry.number, names[columns]))
 
     def _shared(self, claim: Claim, entries: list[Entry]) -> dict[int, NDArray[np.bool_] | bool]:

@@ -3,6 +3,7 @@
 A record's hash is the sum, over its columns, of a keyed hash of each cell. So the order of the columns does not matter,
 and the hash of a record in a table with fewer columns, a *view*, can be computed from one with more. Cells are compared
 as values: 1, 1.0 and 01 are one number, a date is its day, and a missing value counts as a column that is not there.
+Fractions are compared in single precision, in which some formats keep them and which others do not print in full.
 Two different records share a hash of 128 bits with probability 2⁻¹²⁸.
 """
 
@@ -123,7 +124,9 @@ def _number_or_word(cell: object) -> float | str:
 def _number_hashes(numbers: NDArray[np.float64], key: bytes) -> NDArray[np.uint64]:
     """A block cipher of each number, two halves of 64 bits; zero where there is none."""
     blocks = np.zeros((len(numbers), 2), dtype="<f8")
-    blocks[:, 0] = np.where(np.isnan(numbers), 0.0, numbers)
+    with np.errstate(over="ignore"):
+        compared = np.where(numbers == np.rint(numbers), numbers, numbers.astype(np.float32))
+    blocks[:, 0] = np.where(np.isnan(numbers), 0.0, compared)
     # Each number by itself is what is wanted here: the same number must give the same hash.
     encrypted = Cipher(AES(key), ECB()).encryptor().update(blocks.view(np.uint8).ravel().data)
     hashes = np.frombuffer(encrypted, dtype="<u8").reshape(-1, 2).copy()

@@ -87,7 +87,9 @@ class Spending:
         kept = _kept_receipt(self._checkpoint) if resume else None
         if kept is not None:
             self._entry = self._ledger.entry_of(kept)
-            if self._entry.state == COMPLETED or self._entry.cost != cost_of(privacy):
+            continues = self._entry.state != COMPLETED and self._entry.cost == cost_of(privacy)
+            # A receipt may have been left beside the checkpoint by an earlier run.
+            if not continues or not self._ledger.is_about(self._entry, self._charged):
                 raise DataError(f"entry {kept.entry} of the ledger is not that of the run in the checkpoint.")
             return
         self.pay(cost_of(privacy), table)

@@ -5,6 +5,7 @@ a log that is written ahead, needs memory that is shared and is not safe between
 `Store.execute`, so that a test can stop a process between any two of them.
 """
 
+import errno
 import hashlib
 import os
 import secrets
@@ -12,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,8 +142,12 @@ class Store:
 
     def _connected(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # SQLite gives its journal the rights of the file, which it would make by the mask of the user.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        if self.path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        # SQLite gives its journal the rights of the file, which it would make by the mask of the user. A file that is
+        # there stays closed: whoever closes it takes away the locks that other threads of this process hold on it.
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(0o600)
         connection = sqlite3.connect(self.path, timeout=self._patience, isolation_level=None)

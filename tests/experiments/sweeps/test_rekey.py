@@ -26,7 +26,7 @@ def quietly(path):
     return rekey(path, workers=Workers(), say=lambda line: None)
 
 
-def made_up(fit, random_state):
+def made_up(fit, random_state, payment=None):
     numbers = {"auc": 0.8 + 0.01 * fit.seed, "demographic_parity_ratio": math.nan, "epsilon": 1.0}
     moved = {"positive_rate": [0.0, 1.0], "accuracy": [0.7, 0.3]}
     return Trained(numbers=numbers, moved=moved if fit.is_control else {})
@@ -58,7 +58,7 @@ def test_trainings_that_are_read_are_those_that_are_done_again(tmp_path, monkeyp
 
 def test_two_of_each_kind_are_done_again_and_the_others_follow_them(trained, monkeypatch):
     done = []
-    monkeypatch.setattr(training, "figures_of", lambda fit, random_state: done.append(fit) or made_up(fit, 0))
+    monkeypatch.setattr(training, "figures_of", lambda fit, **about: done.append(fit) or made_up(fit, 0))
     assert [Store(trained.parent).read(fit) for fit in FITS] == [None] * len(FITS)
     before = [kept.found.numbers for kept in kept_in(trained)]
     rekeyed = quietly(trained)
@@ -74,7 +74,7 @@ def test_two_of_each_kind_are_done_again_and_the_others_follow_them(trained, mon
 def test_one_digit_of_difference_is_a_refusal(trained, monkeypatch, changed):
     """The twin: code whose last training of a kind differs in a digit, in a curve, or in what there is."""
 
-    def broken(fit, random_state):
+    def broken(fit, random_state, payment):
         found = made_up(fit, random_state)
         if fit != (FITS[3] if changed == "moved" else FITS[7]):
             return found
@@ -89,6 +89,20 @@ def test_one_digit_of_difference_is_a_refusal(trained, monkeypatch, changed):
     with pytest.raises(DataError, match="run the studies again"):
         quietly(trained)
     assert trained.read_bytes() == before
+
+
+def test_what_another_command_adds_meanwhile_stays(trained, monkeypatch):
+    more = replace(PLAIN, seed=9)
+
+    def meanwhile(fit, random_state, payment):
+        if Store(trained.parent).read(more) is None:
+            Store(trained.parent).write(more, made_up(more, 0))
+        return made_up(fit, random_state)
+
+    monkeypatch.setattr(training, "figures_of", meanwhile)
+    quietly(trained)
+    found = Store(trained.parent)
+    assert all(found.read(fit) is not None for fit in (*FITS, more))
 
 
 def test_other_records_are_refused(trained, monkeypatch):

@@ -32,7 +32,8 @@ def rekey(path: Path, *, workers: Workers, say: Say) -> Rekeyed:
     Of several trainings that differ in their code only, the last one stays.
     """
     code = deciding_digest()
-    lasting = list({_training(kept): kept for kept in kept_in(path)}.values())
+    before = list(kept_in(path))
+    lasting = list({_training(kept): kept for kept in before}.values())
     stale = [kept for kept in lasting if kept.code != code]
     chosen = [kept for kind in _kinds(stale) for kept in {id(it): it for it in (kind[0], kind[-1])}.values()]
     fits = [fit_of(kept.fit) for kept in chosen]
@@ -49,7 +50,9 @@ def rekey(path: Path, *, workers: Workers, say: Say) -> Rekeyed:
                 f"{path.name}: {_words(kept)} gives another {differs} with this code, so nothing is handed on to it; "
                 "run the studies again."
             )
-    rewrite(path, [replace(kept, code=code) for kept in lasting])
+    # What another command has added meanwhile stays as it is.
+    since = list(kept_in(path))[len(before) :]
+    rewrite(path, [*(replace(kept, code=code) for kept in lasting), *since])
     return Rekeyed(n_trainings=len(stale), n_again=len(chosen))
 
 
