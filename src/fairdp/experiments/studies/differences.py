@@ -32,8 +32,13 @@ def t_test(ours: Sequence[float], others: Sequence[float], *, paired: bool = Fal
 
     >>> t_test([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])["p_value"]
     1.0
+    >>> t_test([1.0, math.nan], [1.0, 2.0])
+    {'difference': nan, 'p_value': nan}
     """
     difference = float(np.mean(ours) - np.mean(others))
+    # A ratio of rates that are zero is no number, and neither is what is made from it.
+    if math.isnan(difference):
+        return {"difference": math.nan, "p_value": math.nan}
     spread = np.ptp(np.subtract(ours, others)) if paired else np.ptp(ours) + np.ptp(others)
     if not spread > 1e-15:
         return {"difference": difference, "p_value": float(abs(difference) < 1e-12)}

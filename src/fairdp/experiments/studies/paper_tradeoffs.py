@@ -1,5 +1,6 @@
 """The paper's trade-off figures, gains and tests, all from the same trainings."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -137,6 +138,11 @@ def _by_variant(runs: Runs, run: Run) -> list[dict[str, str]]:
     return lines
 
 
+def _tested(difference: float, p_value: float) -> str:
+    """A dash where a run has no such number, as the ratio of rates that are zero."""
+    return "–" if math.isnan(difference) else f"{difference:+.3f} (p = {p_value:.2g})"
+
+
 def _budget(epsilon: object) -> str:
     return "∞" if epsilon is None else f"{epsilon:g}"
 
@@ -252,7 +258,7 @@ def t_test_study(run: Run) -> Findings:
             lines.append(
                 {"data": compared.dataset, "M, Adam": reading(compared), "ε": _budget(compared.epsilon)}
                 | {"difference": f"`{method}` − {against}"}
-                | {COLUMNS[n]: f"{test['difference']:+.3f} (p = {test['p_value']:.2g})" for n, test in tests.items()}
+                | {COLUMNS[name]: _tested(**test) for name, test in tests.items()}
             )
     note = (
         "Difference of means over seeds and p-value of a two-tailed t-test: Welch's, and for DP-SGD at FairDP's "
