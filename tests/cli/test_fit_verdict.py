@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairdp.certify.certificate import NotCertified
 from fairdp.cli.frontiers import print_frontier, print_verdict
 from fairdp.cli.options import exit_unless_good
+from fairdp.config.certificate import NoCertificate
 from fairdp.frontier.advice import verdict_lines
 from fairdp.frontier.judging import Quality, TargetMet
 from fairdp.frontier.points import FrontierPoint
@@ -32,7 +34,7 @@ TARGET = TargetMet(
 def verdict(word, *, quality=QUALITY, target=TARGET, **more):
     known = {"base_rate": 0.24, "positive_rate": 0.17, "counted_on": "held-out records", "has_prices": True} | more
     found = Verdict(verdict=word, quality=quality, target=target, **known)
-    return replace(found, lines=tuple(verdict_lines(found)))
+    return replace(found, lines=tuple(verdict_lines(found, NotCertified(NoCertificate.NO_RECORDS_HELD_OUT))))
 
 
 MET = replace(TARGET, estimate=0.02, met="yes")

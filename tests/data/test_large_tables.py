@@ -78,8 +78,8 @@ def with_other_order(encode: Callable) -> Callable:
     order = np.arange(200)
     order[:10] = order[9::-1]
 
-    def encoded(path, schema):
-        return encode(path, schema).take(order)
+    def encoded(path, schema, **options):
+        return encode(path, schema, **options).take(order)
 
     return encoded
 

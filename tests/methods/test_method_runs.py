@@ -118,7 +118,7 @@ class TestRefusals:
         ("changes", "words"),
         [
             ({"method": "fairfm", "model": "mlp"}, r"method='fairfm' is a logistic model .*use method='dpsgd'"),
-            ({"method": "fairfm", "n_looks": 2, "require_tau": 0.5}, r"n_looks=2 .*use method='dpsgd'"),
+            ({"method": "fairfm", "n_looks": 2, "require_tau": 0.5}, r"n_looks=2 .*use method='fairdp' or 'dpsgd'"),
             ({"method": "dpsgd_smooth", "predictor": "gibbs"}, r"use predictor='deterministic'"),
             ({"method": "dp_postprocess", "predictor": "smoothed"}, r"use predictor='deterministic'"),
             ({"method": "fairdp_frontier", "predictor": "gibbs"}, r"use predictor='deterministic'"),

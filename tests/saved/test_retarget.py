@@ -23,8 +23,14 @@ class TestRule:
         """The same seed, the same releases: only the choice differs."""
         moved, other = priced_model().retarget(max_gap=0.3), priced_model(max_gap=0.3)
         np.testing.assert_array_equal(values_of(moved), values_of(other))
-        np.testing.assert_array_equal(values_of(priced_model().retarget(min_ratio=0.8)), values_of(_ratio_fit()))
         assert moved.target_ == other.target_ == Target(max_gap=0.3, min_ratio=0.0, price=np.inf)
+
+    def test_a_ratio_is_reached_on_the_line_of_the_fit(self):
+        """A fit for a ratio finds prices of its own, which refuse fewer people; moved there, a rule stays on its line."""
+        gap, moved, made = priced_model(max_gap=0.5), priced_model(max_gap=0.5).retarget(min_ratio=0.8), _ratio_fit()
+        assert moved.target_ == made.target_ == Target(max_gap=1.0, min_ratio=0.8, price=np.inf)
+        assert ratio_of(gap) < 0.6 < 0.72 < min(ratio_of(moved), ratio_of(made))
+        assert positive_rate_of(moved) < positive_rate_of(made)
 
     def test_gaps_follow_the_target(self):
         model = priced_model()
@@ -57,6 +63,16 @@ class TestRule:
         once = priced_model().retarget(max_gap=0.3)
         twice = priced_model().retarget(max_gap=0.5).retarget(max_gap=0.3)
         np.testing.assert_array_equal(values_of(once), values_of(twice))
+
+
+def ratio_of(model: FairDPClassifier) -> float:
+    X, _, groups = unequal_people(20_000, seed=1)
+    rates = sorted(model.predict(X)[groups == name].mean() for name in ("f", "m"))
+    return float(rates[0] / rates[1])
+
+
+def positive_rate_of(model: FairDPClassifier) -> float:
+    return float(model.predict(unequal_people(20_000, seed=1)[0]).mean())
 
 
 def _ratio_fit() -> FairDPClassifier:
