@@ -15,6 +15,7 @@ PICTURE = Path(__file__).with_name("packages.svg")
 ABOUT = {
     "_checks": "errors and one-line checks",
     "_files": "files written whole or not at all",
+    "_folders": "folders replaced in one step",
     "_format": "numbers and small tables for people",
     "streams": "keyed random words, keys that only go forward",
     "randomness": "the keys of a run, exact discrete noise",
