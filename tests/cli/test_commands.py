@@ -1,5 +1,7 @@
 """The commands as users type them: help, JSON, and the way from a table to decisions."""
 
+import json
+
 import click
 import numpy as np
 import pandas as pd
@@ -107,6 +109,29 @@ def test_the_program_itself_has_help_an_example_and_a_version(run):
     assert "fairdp fit --dataset synthetic" in " ".join(result.out.split())
     assert all(path[0] in result.out for path in COMMANDS)
     assert run("--version").out.strip().endswith("0.1.0")
+
+
+@pytest.mark.parametrize("path", [(), ("ledger",)])
+def test_the_list_of_commands_cuts_no_sentence_and_follows_the_order_of_work(run, path):
+    out = run(*path, "--help").out
+    listed = out[out.index("Commands:") :]
+    assert "..." not in listed
+    places = [listed.index(f"\n  {name} ") for name in (("limit", "check") if path else ("schema", "fit", "predict"))]
+    assert places == sorted(places)
+
+
+def test_a_limit_on_a_name_that_nothing_was_spent_under_is_pointed_out(run, tmp_path):
+    command = ("ledger", "limit", "lones.csv", "--epsilon", "3", "--ledger", str(tmp_path / "ledger.sqlite"))
+    told = run(*command)
+    assert told.code == 0
+    assert "nothing was spent on a table named 'lones.csv' yet" in told.err
+    assert "None" not in told.out
+    assert json.loads(run(*command, "--json").out) == {
+        "table": "lones.csv",
+        "epsilon": 3.0,
+        "delta": None,
+        "order": None,
+    }
 
 
 def test_fit_prints_every_key_of_the_contract(answer):

@@ -33,6 +33,7 @@ from fairdp.cli.report import report
 from fairdp.cli.reproduce import reproduce
 from fairdp.cli.retarget import retarget
 from fairdp.cli.schema import schema
+from fairdp.cli.sections import OrderedGroup
 from fairdp.cli.shift import shift
 from fairdp.cli.sign import sign
 from fairdp.cli.tune import tune
@@ -42,6 +43,7 @@ DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 
 
 @click.group(
+    cls=OrderedGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="A first run, on data that is built in: fairdp fit --dataset synthetic --epsilon 1",
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from fairdp.cli.options import json_option
+from fairdp.cli.sections import OrderedGroup
 
 _ledger_option = click.option(
     "--ledger",
@@ -14,7 +15,7 @@ _ledger_option = click.option(
 )
 
 
-@click.group(invoke_without_command=True, epilog="Example: fairdp ledger limit loans.csv --epsilon 3")
+@click.group(cls=OrderedGroup, invoke_without_command=True, epilog="Example: fairdp ledger limit loans.csv --epsilon 3")
 @_ledger_option
 @json_option
 @click.pass_context
@@ -53,13 +54,16 @@ def list_(path: Path | None, table: str | None, as_json: bool) -> None:
 @json_option
 def limit(table: str, epsilon: float, delta: float | None, order: int | None, path: Path | None, as_json: bool) -> None:
     """Limit what may be spent on TABLE in total: commands that would pass it are refused before they spend anything."""
+    from fairdp._files import to_plain
     from fairdp.cli.printing import print_pairs
     from fairdp.commands.ledger import set_limit
     from fairdp.ledger.entries import Limit
 
     chosen = Limit(table=table, epsilon=epsilon, delta=delta, order=order)
-    set_limit(_path(path), chosen)
-    print_pairs(chosen, as_json=as_json)
+    if not set_limit(_path(path), chosen):
+        click.echo(f"nothing was spent on a table named {table!r} yet: see the names in `fairdp ledger`.", err=True)
+    given = {name: value for name, value in to_plain(chosen).items() if value is not None}
+    print_pairs(chosen if as_json else given, as_json=as_json)
 
 
 @ledger.command(epilog="\b\nExample:\n  fairdp ledger check model/\n")

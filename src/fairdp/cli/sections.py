@@ -31,6 +31,19 @@ class SectionedCommand(click.Command):
                 formatter.write_dl([(flags.ljust(_WIDTH), text) for flags, text in records])
 
 
+class OrderedGroup(click.Group):
+    """A group whose help lists its commands in the order of work, each with its whole first sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands as they were added."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands; click would cut most sentences in their middle."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, own.get_short_help_str(limit=1000)) for name, own in self.commands.items()])
+
+
 def options_by_section(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
     """The options of a command by their headings; those without one go under the output."""
     options = [option for option in command.get_params(context) if isinstance(option, click.Option)]

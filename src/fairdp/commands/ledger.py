@@ -75,10 +75,11 @@ def list_ledger(path: Path, *, table: str | None = None) -> LedgerReport:
     )
 
 
-def set_limit(path: Path, limit: Limit) -> None:
-    """Put a limit in force."""
+def set_limit(path: Path, limit: Limit) -> bool:
+    """Put a limit in force; whether the ledger has an entry of its table, whose name may be mistyped otherwise."""
     with Ledger(path) as ledger:
         ledger.set_limit(limit)
+        return any(entry.table == limit.table for entry in ledger.entries())
 
 
 def check_ledger(path: Path, folders: Iterable[Path]) -> int:

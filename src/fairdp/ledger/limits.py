@@ -52,42 +52,42 @@ def refuse_beyond(
     The sum, and the Rényi divergence at an order that was fixed with the limit, are bounds also if each ε is chosen
     after seeing the results of those before (Rogers, Roth, Ullman, Vadhan, 2016; Feldman and Zrnic, 2021).
     """
-    for costs in _spent_before(limit, table, histories, entries):
+    for whom, costs in _spent_before(limit, table, histories, entries):
         if limit.order is None:
-            _refuse_sum(limit, cost, costs)
+            _refuse_sum(limit, cost, costs, whom)
         else:
-            _refuse_divergence(limit, cost, costs)
+            _refuse_divergence(limit, cost, costs, whom)
 
 
 def _spent_before(
     limit: Limit, table: str, histories: Sequence[History], entries: Mapping[int, Entry]
-) -> Iterable[list[Cost]]:
-    """What was spent that the limit counts: under its table's name, and on each record that its table had."""
+) -> Iterable[tuple[str, list[Cost]]]:
+    """What was spent that the limit counts, and on whom: under its table's name, and on each record of its table."""
     named = {number for number, entry in entries.items() if entry.table == limit.table}
     if table == limit.table:
-        yield [entries[number].cost for number in named]
+        yield "", [entries[number].cost for number in named]
     for history in histories:
         if table == limit.table or named & set(history):
-            yield [entries[number].cost for number in history]
+            yield " on some of its records, under any name", [entries[number].cost for number in history]
 
 
-def _refuse_sum(limit: Limit, cost: Cost, before: list[Cost]) -> None:
+def _refuse_sum(limit: Limit, cost: Cost, before: list[Cost], whom: str) -> None:
     spent = summed(before)
     if spent + cost.epsilon > limit.epsilon * (1 + _ROUNDING):
-        raise _refusal(limit, cost, spent, max(0.0, limit.epsilon - spent))
+        raise _refusal(limit, cost, spent, whom, max(0.0, limit.epsilon - spent))
     deltas = math.fsum(each.delta for each in before)
     if limit.delta is not None and deltas + cost.delta > limit.delta * (1 + _ROUNDING):
         raise DataError(
             f"delta {cost.delta:g} would pass the limit of {limit.delta:g} on table {limit.table!r}, of which "
-            f"{deltas:g} is spent: {max(0.0, limit.delta - deltas):g} is left; use a smaller `delta`."
+            f"{deltas:g} is spent{whom}: {max(0.0, limit.delta - deltas):g} is left; use a smaller `delta`."
         )
 
 
-def _refuse_divergence(limit: Limit, cost: Cost, before: list[Cost]) -> None:
+def _refuse_divergence(limit: Limit, cost: Cost, before: list[Cost], whom: str) -> None:
     assert limit.order is not None
     allowed, spent = allowed_divergence(limit), math.fsum(worst_divergence(each, limit.order) for each in before)
     if spent + worst_divergence(cost, limit.order) > allowed * (1 + _ROUNDING):
-        raise _refusal(limit, cost, summed(before), _gaussian_epsilon(limit, allowed - spent))
+        raise _refusal(limit, cost, summed(before), whom, _gaussian_epsilon(limit, allowed - spent))
 
 
 def worst_divergence(cost: Cost, order: int) -> float:
@@ -106,12 +106,12 @@ def _gaussian_epsilon(limit: Limit, left: float) -> float:
     return min(limit.epsilon, epsilon_spent(release, limit.delta, accountant="rdp"))
 
 
-def _refusal(limit: Limit, cost: Cost, spent: float, left: float) -> DataError:
+def _refusal(limit: Limit, cost: Cost, spent: float, whom: str, left: float) -> DataError:
     how = "" if limit.order is None else f" by a Renyi filter at order {limit.order}"
     remedy = f"use `epsilon` {_rounded_down(left)} or less" if left > 1e-3 else "use other records"
     return DataError(
         f"epsilon {rounded_up(cost.epsilon)} would pass the limit of {limit.epsilon:g} on table {limit.table!r}{how}, "
-        f"of which {rounded_up(spent)} is spent: {_rounded_down(left)} is left; {remedy}, or a larger limit."
+        f"of which {rounded_up(spent)} is spent{whom}: {_rounded_down(left)} is left; {remedy}, or a larger limit."
     )
 
 
