@@ -26,7 +26,7 @@ class TestRule:
         assert moved.target_ == other.target_ == Target(max_gap=0.3, min_ratio=0.0, price=np.inf)
 
     def test_a_ratio_is_reached_on_the_line_of_the_fit(self):
-        """A fit for a ratio finds prices of its own, which refuse fewer people; moved there, a rule stays on its line."""
+        """A fit for a ratio finds prices of its own, which refuse fewer people; a rule that is moved keeps its line."""
         gap, moved, made = priced_model(max_gap=0.5), priced_model(max_gap=0.5).retarget(min_ratio=0.8), _ratio_fit()
         assert moved.target_ == made.target_ == Target(max_gap=1.0, min_ratio=0.8, price=np.inf)
         assert ratio_of(gap) < 0.6 < 0.72 < min(ratio_of(moved), ratio_of(made))

@@ -96,18 +96,14 @@ def test_trainings_are_handed_on_to_changed_code(reproduce, tmp_path, monkeypatc
     ]
     monkeypatch.setattr(store, "digest_of", lambda population: "records")
     monkeypatch.setattr(rekey, "digest_of", lambda population: "records")
-    monkeypatch.setattr(
-        training, "figures_of", lambda fit, random_state, payment: Trained(numbers={"auc": float(fit.seed)})
-    )
+    monkeypatch.setattr(training, "figures_of", lambda fit, **options: Trained(numbers={"auc": float(fit.seed)}))
     monkeypatch.setattr(store, "code_digest", lambda: "the code before")
     for fit in done:
         store.Store(tmp_path / "results" / "trainings").write(fit, Trained(numbers={"auc": float(fit.seed)}))
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rekey, "digest_of", lambda population: "records")
-    monkeypatch.setattr(
-        training, "figures_of", lambda fit, random_state, payment: Trained(numbers={"auc": float(fit.seed)})
-    )
+    monkeypatch.setattr(training, "figures_of", lambda fit, **options: Trained(numbers={"auc": float(fit.seed)}))
     result = reproduce("--rekey", "--datasets", "adult", "--workers", "1")
     assert (result.code, result.out.count("\n")) == (0, 1), result.err
     assert "adult.jsonl: 2 trainings handed on, 2 of them done again and equal." in result.out
