@@ -95,7 +95,7 @@ def overview() -> str:
         [
             box(20, 20, 190, "records of each group", "D_1, …, D_K"),
             box(250, 20, 270, "steps 1 to T − 1, for each group k", *_STEP),
-            box(560, 20, 280, "update", "average the groups, one step of Adam,", "project the head to norm M *"),
+            box(560, 20, 280, "update", "a step by Adam, averaged over groups,", "project the head to norm M *"),
             box(
                 250,
                 150,
