@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from fairdp import FairDPClassifier
+from fairdp import FairDPClassifier, GroupedData, tune
 from fairdp._checks import InputError
 from fairdp.cli import main
 from fairdp.ledger.book import Ledger, ledger_path
 from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
-from fairdp.run.checkpoint import CheckpointWriter
+from fairdp.ledger.entries import Limit
+from fairdp.ledger.totals import table_total
+from fairdp.releases import watching
+from fairdp.run.checkpoint import CheckpointWriter, Progress
 
 SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")
 
@@ -264,13 +267,90 @@ def test_images_and_lists_are_records_too():
         assert ledger.entries()[0].columns == ("sensitive_feature_0", "x0", "y0")
 
 
-def test_a_search_in_python_has_no_ledger():
-    from fairdp.data.synthetic import synthetic_population
-    from fairdp.tuning import tune
+def encoded(table: pd.DataFrame) -> GroupedData:
+    X, y = table[["income"]].to_numpy(np.float32), (table.approved == "yes").to_numpy(np.int64)
+    return GroupedData(X, y, (table.sex == "m").to_numpy(np.int64), ("f", "m"))
 
-    data = synthetic_population().sample(200, np.random.default_rng(0))
-    with pytest.raises(InputError, match="ledger='a' is for one fit"):
-        tune(FairDPClassifier(ledger="a"), {"n_steps": [1, 2]}, data)
+
+def states_at_releases(train) -> list[tuple[str, list[str]]]:
+    """What leaves the records in a training, each with the states of the entries that the ledger has by then."""
+    seen = []
+
+    def watcher(release):
+        with Ledger("own.sqlite") as ledger:
+            seen.append((release.purpose, [entry.state for entry in ledger.entries()]))
+        return release.noisy
+
+    with watching(watcher):
+        train()
+    return seen
+
+
+def test_encoded_records_and_searches_in_python_are_entries_before_anything_is_shown():
+    data = encoded(people(600, seed=0))
+    settings = {"method": "dpsgd", "n_steps": 2, "ledger": "own.sqlite", "table": "loans", "random_state": 0}
+    models = []
+    seen = states_at_releases(lambda: models.append(FairDPClassifier(**settings).fit_grouped(data)))
+    # Sizes are counted for the plan; the first value that anybody sees is a gradient.
+    assert [states for purpose, states in seen if purpose != "sizes"] == [["spent"]] * (len(seen) - 1)
+    grid = {"learning_rate": [0.1, 1.0]}
+    searched = states_at_releases(
+        lambda: models.append(tune(FairDPClassifier(**settings), grid, data, expected_trials=2))
+    )
+    assert all(states == ["completed", "spent"] for purpose, states in searched if purpose != "sizes")
+    assert [model.privacy_.ledger.entry for model in models] == [1, 2]
+    assert "all releases about table 'loans'" in models[1].privacy_statement()
+    with Ledger("own.sqlite") as ledger:
+        found = ledger.entries()
+    assert [(entry.command, entry.state, entry.views) for entry in found] == [
+        ("fit", "completed", {}),
+        ("tune", "completed", {}),
+    ]
+    # Nobody can tell encoded records apart, so all of the table are taken for shared.
+    assert found[1].histories == ((1,),)
+
+
+def test_python_and_the_command_add_up_to_the_same(run):
+    grid = {"learning_rate": [0.1, 1.0]}
+    shared = {"method": "dpsgd", "n_steps": 5, "sample_rate": 0.1, "group_sizes": {"f": 500.0, "m": 500.0}}
+    settings = {**shared, "ledger": "own.sqlite", "table": "loans"}
+    data = encoded(pd.read_csv("january.csv"))
+    FairDPClassifier(**settings, epsilon=1.0).fit_grouped(data)
+    tune(FairDPClassifier(**settings, epsilon=1.0), grid, data)
+    same = (*SHORT, "--epsilon", 1, "--sample-rate", 0.1, "--group-sizes", "f=500,m=500")
+    run("fit", "january.csv", *same)
+    run("tune", "january.csv", *same, "--grid", "learning_rate=0.1,1")
+    with Ledger("own.sqlite") as ledger:
+        in_python = ledger.entries()
+    assert [entry.cost for entry in in_python] == [entry.cost for entry in entries()]
+    assert table_total(in_python, "loans") == table_total(entries(), "loans")
+
+
+def test_a_run_of_python_that_is_resumed_continues_its_entry():
+    def interrupted(step: int, n_steps: int) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    data = encoded(people(600, seed=0))
+    settings = {"method": "dpsgd", "n_steps": 3, "ledger": "own.sqlite", "random_state": 0}
+    progress = Progress(checkpoint=Path("run"), observe=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        FairDPClassifier(**settings).fit_grouped(data, progress=progress)
+    resumed = Progress(checkpoint=Path("run"), resume=True)
+    assert FairDPClassifier(**settings).fit_grouped(data, progress=resumed).privacy_.ledger.entry == 1
+
+
+def test_a_refused_budget_is_refused_before_a_search_trains_anything():
+    data = encoded(people(600, seed=0))
+    with Ledger("own.sqlite") as ledger:
+        ledger.set_limit(Limit(table="records", epsilon=0.5))
+    estimator = FairDPClassifier(method="dpsgd", n_steps=2, ledger="own.sqlite")
+
+    def search() -> None:
+        with pytest.raises(InputError, match=r"would pass the limit of 0\.5"):
+            tune(estimator, {"learning_rate": [0.1, 1.0]}, data)
+
+    assert {purpose for purpose, _ in states_at_releases(search)} <= {"sizes"}
 
 
 def test_every_training_of_a_comparison_is_an_entry_and_too_many_are_refused_before_the_first(run):
