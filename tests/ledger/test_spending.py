@@ -5,13 +5,16 @@ import shutil
 from dataclasses import astuple
 from pathlib import Path
 
+import dp_accounting
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from dp_accounting.pld import PLDAccountant
 
 from fairdp import FairDPClassifier, GroupedData, tune
 from fairdp._checks import InputError
+from fairdp.accounting.mechanisms import SampledGaussian
 from fairdp.cli import main
 from fairdp.ledger.book import Ledger, ledger_path
 from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
@@ -402,3 +405,51 @@ def test_an_own_loop_is_an_entry_too():
     with Ledger("own.sqlite") as ledger:
         assert [entry.state for entry in ledger.entries()] == ["completed"]
         assert ledger.entries()[0].views
+
+
+def by_hand(releases: list[SampledGaussian | float], delta: float) -> float:
+    """dp-accounting's composition of sampled steps, and of certificates by their ε."""
+    account = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for release in releases:
+        if isinstance(release, float):
+            account.compose(dp_accounting.dp_event.DiscreteLaplaceDpEvent(release, 1))
+        else:
+            step = dp_accounting.GaussianDpEvent(release.noise_multiplier)
+            sampled = dp_accounting.PoissonSampledDpEvent(release.sample_rate, step)
+            account.compose(dp_accounting.SelfComposedDpEvent(sampled, release.n_steps))
+    return account.get_epsilon(delta)
+
+
+def test_three_fits_and_a_certificate_of_overlapping_tables_cost_what_composition_by_hand_says(run, monkeypatch):
+    """January; January with new people; these with others; and a certificate of the first model on the others."""
+    both, others = pd.read_parquet("february.parquet"), people(400, seed=4)
+    pd.concat([both[1200:], others]).to_csv("march.csv", index=False)
+    others.to_csv("others.csv", index=False)
+    settings = (*SHORT[:-2], "--certify-fraction", 0, "--group-sizes", "f=500,m=500", "--delta", 1e-6)
+    plans = [("january.csv", 0.05, 40, 1.0), ("february.parquet", 0.1, 20, 0.7), ("march.csv", 0.2, 10, 0.5)]
+    for table, rate, n_steps, epsilon in plans:
+        own = ("--sample-rate", rate, "--n-steps", n_steps, "--epsilon", epsilon, "--out", Path(table).stem)
+        run("fit", table, *settings, *own)
+    run("certify", "january", "others.csv", "--epsilon", 0.3)
+
+    fits = []
+    for table, rate, n_steps, _ in plans:
+        spent = json.loads((Path(Path(table).stem) / "privacy.json").read_text())
+        noise = {mechanism["noise_multiplier"] for mechanism in spent["mechanisms"].values()}
+        fits.append(SampledGaussian(sample_rate=rate, noise_multiplier=noise.pop(), n_steps=n_steps))
+        assert not noise
+    said = json.loads(run("ledger", "--json"))
+    table, most = said["tables"]["loans"], said["total"]
+    assert table["epsilon"] == pytest.approx(by_hand([*fits, 0.3], 3e-6), abs=1e-4)
+    assert table["delta"] == pytest.approx(3e-6)
+    assert table["epsilon_sum"] == pytest.approx(2.5, abs=0.01)
+    # People of January were in the first two, the new ones in the next two, the others in the last fit and counted.
+    shared = max(by_hand([*fits[:2]], 2e-6), by_hand([*fits[1:]], 2e-6), by_hand([fits[2], 0.3], 1e-6))
+    assert most["epsilon"] == pytest.approx(shared, abs=1e-4)
+    assert shared < table["epsilon"] - 0.1
+
+    run("ledger", "limit", "loans", "--epsilon", 2.6)
+    monkeypatch.setattr("fairdp.run.fit.train_model", lambda *_, **__: pytest.fail("trained"))
+    refused = run("fit", "january.csv", *settings, "--n-steps", 5, "--epsilon", 0.2, code=2)
+    assert "would pass the limit of 2.6 on table 'loans'" in refused
+    assert len(entries()) == 4
