@@ -28,6 +28,7 @@ from fairdp.run.checkpoint import Progress, paid_by
 from fairdp.run.fit import FittedRun, fit_run
 from fairdp.run.paper_bounds import PaperBounds
 from fairdp.run.prepared import Trial, prepare_run
+from fairdp.run.reasons import reasons_of
 from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
 from fairdp.saved.fitted import loaded_form, saved_form, storable
@@ -35,6 +36,8 @@ from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.retarget import retargeted
 
 if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit does not need it.
+    from pandas import DataFrame
+
     from fairdp.metrics.evaluation import Evaluation
 
 
@@ -193,6 +196,15 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         records = self._records(X)
         groups = None if sensitive_features is None else codes_of(sensitive_features, len(records), self.group_names_)
         return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
+
+    def reasons(self, table: Any, *, k: int = 4, person_ids: Sequence[Any] | None = None) -> "DataFrame":
+        """Why `predict` refuses people, in words: ``reason_1`` to ``reason_k``, and whether these ``reasons_suffice``.
+
+        For the default on tables that a schema declares, whose columns ``table`` has; other models have none. The
+        reasons are the columns whose public reference would raise the score most; accepted people have none.
+        """
+        check_is_fitted(self)
+        return reasons_of(self, table, k=k, person_ids=person_ids)
 
     def score(
         self,
