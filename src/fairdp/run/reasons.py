@@ -84,8 +84,8 @@ def _named(
 ) -> NDArray[np.int64]:
     r"""The k columns of each person that gain most, shape (n_people, k); −1 where fewer gain anything.
 
-    Column j gains :math:`z(x^{j \to r_j}) - z(x)`: by how much the score z, whose threshold is zero for everybody, would
-    be higher if that column alone had the value of its reference. In double precision: near −1 the score is flat.
+    Column j gains :math:`z(x^{j \to r_j}) - z(x)`: by how much the score z, whose threshold is zero for everybody, were
+    higher if that column alone had the value of its reference. In double precision, as z is flat far below zero.
     """
     gains = np.zeros((len(records), max(k, len(references))))
     before = model.worths(torch.from_numpy(records)).numpy()
