@@ -41,7 +41,6 @@ def by_hand(threshold: float, **rule) -> SimpleNamespace:
         score_model_=model,
         predictor_=Predictor(**rule),
         feature_schema_=BY_HAND.to_dict(),
-        method="fairdp_frontier",
     )
 
 

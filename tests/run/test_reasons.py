@@ -285,7 +285,9 @@ def test_models_without_reasons_say_so(folder):
     settings = {"epsilon": float("inf"), "n_steps": 2, "certify_fraction": 0.0}
     for chosen in ({"model": "mlp"}, {"module": lambda: nn.Linear(13, 2)}, {"method": "dpsgd", "model": "logistic"}):
         model = FairDPClassifier(**settings, **chosen).fit(X, y, sensitive_features=ward)
-        with pytest.raises(ValueError, match=r"^k=4 needs the default on tables; networks.*have none; leave it out"):
+        with pytest.raises(
+            ValueError, match=r"^k=4 needs the default on tables; networks.*have no reasons; leave it out"
+        ):
             model.reasons(frame)
     model = FairDPClassifier(**settings).fit(X, y, sensitive_features=ward)
     with pytest.raises(ValueError, match=r"^k=4 needs columns that a schema declares"):

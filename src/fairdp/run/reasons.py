@@ -25,7 +25,6 @@ _NONE = -1
 class Decider(Protocol):
     """What a fitted estimator has, as far as its decisions go."""
 
-    method: str
     score_model_: ScoreModel
     predictor_: Predictor
     feature_schema_: dict[str, Any] | None
@@ -35,10 +34,8 @@ def declared_for_reasons(decider: Decider, k: int) -> TableSchema:
     """The schema of a model that has reasons; any other model is refused."""
     _checks.positive_integer(k=k)
     if not isinstance(decider.score_model_.extractor, HatRows):
-        rule = (
-            f"needs the default on tables; networks, and other models such as this one of {decider.method!r}, have none"
-        )
-        raise ParameterError("k", k, rule, "leave it out, or train with `method`='fairdp_frontier' and `model`='auto'")
+        rule = "needs the default on tables; networks, and models of other methods, have no reasons"
+        raise ParameterError("k", k, rule, "leave it out, or train by 'fairdp_frontier' without a network")
     if decider.feature_schema_ is None:
         rule = "needs columns that a schema declares, and this model was trained without one"
         raise ParameterError("k", k, rule, "leave it out, or train on a table with fairdp fit")
