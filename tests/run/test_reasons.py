@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,13 +16,15 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source
 from fairdp.commands.saved_models import run_predict
+from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import read_table
+from fairdp.networks.hat_rows import HatRows
 from fairdp.networks.models import ScoreModel
 from fairdp.run import reasons
 from fairdp.run.reason_words import NO_COLUMN, REFUSES_ALL
 from fairdp.run.reasons import SUFFICE, reasons_of
-from fairdp.run.references import references_of
+from fairdp.run.references import _held_values, references_of
 from reason_cases import APPLICANTS, BY_HAND, EVERYBODY, applicants, by_hand
 
 JOB, INCOME = "job 'a': the reference is 'b'", "income 0: lower than the reference 100"
@@ -51,10 +54,12 @@ def test_the_scores_of_that_model_are_the_ones_by_hand():
 
 
 def test_a_person_at_the_threshold_is_accepted_and_has_no_reasons():
-    at, below = (said(reasons_of(by_hand(threshold), EVERYBODY, k=2))[3] for threshold in (5.0, 5.001))
-    assert at == ("", "", None)
+    at, below = (said(reasons_of(by_hand(threshold), EVERYBODY, k=2)) for threshold in (5.0, 5.001))
+    assert at[3] == ("", "", None)
     # A hair below it is refused; everything is as in the reference, and no column says why.
-    assert below == (NO_COLUMN, "", False)
+    assert below[3] == (NO_COLUMN, "", False)
+    # Whom the reasons would bring to the threshold, exactly, they suffice.
+    assert (at[0], below[0]) == ((INCOME, JOB, True), (INCOME, JOB, False))
 
 
 def test_a_person_far_below_the_threshold_still_has_reasons():
@@ -62,13 +67,15 @@ def test_a_person_far_below_the_threshold_still_has_reasons():
     assert said(reasons_of(by_hand(30.0), EVERYBODY, k=2))[0] == (INCOME, JOB, False)
 
 
-def test_whom_the_coin_refused_is_told_so():
-    drawn = by_hand(4.0, dilution=0.5, constant=0, key="ab" * 16)
-    people = pd.concat([EVERYBODY] * 20, ignore_index=True)
+@pytest.mark.parametrize("threshold", [4.0, 5.0])
+def test_whom_the_coin_refused_is_told_so(threshold):
+    """Also at the threshold itself, where the last of the four is for 5."""
+    drawn = by_hand(threshold, dilution=0.25, constant=0, key="ab" * 16)
+    people = pd.concat([EVERYBODY] * 40, ignore_index=True)
     found = said(reasons_of(drawn, people, k=2, person_ids=range(len(people))))
     assert set(found[3::4]) == {
         ("", "", None),
-        ("the coin: the score is high enough, which gave a positive decision a chance of 0.5", "", None),
+        ("the coin: the score is high enough, which gave a positive decision a chance of 0.75", "", None),
     }
     # Whose score is too low is refused by their columns, and no coin could have helped.
     assert set(found[0::4]) == {(INCOME, JOB, True)}
@@ -105,6 +112,59 @@ def test_a_value_that_few_hold_is_no_reference():
     records[90:95, :2] = [0, 1]
     rows.learn(rows.answers(from_numpy(records)), n_records=100, deviation=0.0)
     assert references_of(BY_HAND.columns, model.score_model_)[0].cell == "b"
+
+
+def held(columns, table) -> dict[str, list]:
+    """Values that count as common, after a release without noise."""
+    schema = replace(BY_HAND, columns=columns)
+    encoded = schema.encoded
+    rows = HatRows(
+        schema.n_features,
+        dict(zip(encoded.numeric, encoded.zeros, strict=True)),
+        most_squares=encoded.most_squares,
+        norm=2.0,
+    )
+    X = from_numpy(schema.encode(pd.DataFrame(table)))
+    rows.learn(rows.answers(X), n_records=len(X), deviation=0.0)
+    return {
+        column.name: [value.cell for value in values]
+        for column, values in zip(columns, _held_values(columns, rows), strict=True)
+    }
+
+
+def test_common_values_are_those_that_people_hold():
+    """Forty in a hundred have no income, which is encoded as the middle: nobody is compared with that."""
+    columns = (
+        Numeric(name="income", low=0, high=100, missing="indicator"),
+        Categorical(name="job", categories=("a", "b", "?")),
+        Binned(name="age", edges=(30, 60)),
+        OtherThan(name="born", value="here"),
+    )
+    table = {
+        "income": [0] * 35 + [100] * 25 + [""] * 40,
+        "job": ["?"] * 70 + ["b"] * 25 + ["a"] * 5,
+        "age": [20] * 60 + [40] * 5 + [70] * 35,
+        "born": ["there"] * 80 + ["here"] * 20,
+    }
+    found = held(columns, table)
+    assert set(found["income"]) == {0, 100}
+    assert found["job"] == ["b"]
+    # A value of the bin below 30, and one of the bin from 60.
+    assert found["age"] == [29, 60]
+    assert found["born"] == ["other than here", "here"]
+
+
+def test_where_no_value_is_common_the_most_common_one_is_taken():
+    columns = (Categorical(name="job", categories=tuple("abcdefghijklmnop")),)
+    assert held(columns, {"job": [*"abcdefghijklmnop" * 6, *"ggg"]}) == {"job": ["g"]}
+
+
+def test_numbers_are_rounded_to_what_can_be_said():
+    """The peak of a bin of width 500,000 / 256 around 40,000, and of one of 10 / 256 around 2.5."""
+    columns = (Numeric(name="income", low=0, high=500_000), Numeric(name="years", low=0, high=10))
+    found = held(columns, {"income": [40_000] * 50, "years": [2.5] * 50})
+    assert 40_000 in found["income"]
+    assert 2.52 in found["years"]
 
 
 @pytest.fixture(scope="module")

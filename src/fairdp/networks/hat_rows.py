@@ -126,7 +126,7 @@ class HatRows(nn.Module):
         places = np.arange(2 * _HATS - 1) / (2 * _HATS - 2)
         roots = low + places * (high - low)
         tops = np.stack([np.broadcast_to(places, roots.shape), zeros + np.sign(roots) * roots**4])
-        frequencies = self._raised(np.ones(self.width))[-_BINS * len(self.numeric) :].reshape(-1, _BINS)
+        frequencies = self._raised(np.ones(self.width))[self.width - _BINS * len(self.numeric) :].reshape(-1, _BINS)
         # A number that is missing is encoded as the middle, and nobody need have that.
         frequencies[:, _BINS // 2] = 0.0
         bins = np.minimum(np.floor(tops * _BINS), _BINS - 1).astype(np.int64)
