@@ -274,6 +274,8 @@ def test_peaks_are_where_people_are():
     rows.learn(rows.answers(X), n_records=34, deviation=1.0)
     linear, roots = rows.peaks()[:, 0]
     assert linear[2] == pytest.approx((0.25 * 256 + 0.5) / 256)
+    # Nobody is within the limits of the hat before it, and those of the next one are none of its own.
+    assert 1 / 14 - 1 / 256 <= linear[1] <= 3 / 14 + 1 / 256
     # The limit of the last linear hat is 13/14; that of the last root is (13/14)⁴ = 0.74.
     assert linear[6] == roots[7] == pytest.approx((math.floor(0.9 * 256) + 0.5) / 256)
     # Everybody who is missing is encoded as the middle: it is no peak.

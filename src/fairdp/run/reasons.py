@@ -34,11 +34,19 @@ def declared_for_reasons(decider: Decider, k: int) -> TableSchema:
     """The schema of a model that has reasons; any other model is refused."""
     _checks.positive_integer(k=k)
     if not isinstance(decider.score_model_.extractor, HatRows):
-        rule = "needs the default on tables; networks, and models of other methods, have no reasons"
-        raise ParameterError("k", k, rule, "leave it out, or train by 'fairdp_frontier' without a network")
+        raise ParameterError(
+            "k",
+            k,
+            "needs the default on tables; networks, and models of other methods, have no reasons",
+            "leave it out, or train by 'fairdp_frontier' without a network",
+        )
     if decider.feature_schema_ is None:
-        rule = "needs columns that a schema declares, and this model was trained without one"
-        raise ParameterError("k", k, rule, "leave it out, or train on a table with fairdp fit")
+        raise ParameterError(
+            "k",
+            k,
+            "needs columns that a schema declares, and this model was trained without one",
+            "leave it out, or train on a table with fairdp fit",
+        )
     return TableSchema.from_dict(decider.feature_schema_)
 
 
