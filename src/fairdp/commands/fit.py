@@ -18,7 +18,6 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
 from fairdp.commands.measuring import hidden_beforehand, measure, warnings_of
 from fairdp.commands.progress import progress_bar, say, say_spent
-from fairdp.commands.reading import PaidReader, keep_reading, reader_for, reading_path
 from fairdp.commands.records import Records, Source, load_records, training_sizes
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
 from fairdp.data.catalog import DATASETS
@@ -29,6 +28,7 @@ from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
+from fairdp.run.reading import PaidReader, keep_reading, reader_for, reading_path
 from fairdp.run.settings import RunSettings
 from fairdp.saved.folder import MARKER
 from fairdp.saved.place import place_for_model, with_used_records

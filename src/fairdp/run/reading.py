@@ -1,4 +1,4 @@
-"""How a command reads the columns of a table that nobody has declared: once, with noise, and paid for before."""
+"""How a run reads the columns of a table that nobody has declared: once, with noise, and paid for before."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
