@@ -63,9 +63,7 @@ def test_no_rare_value_stands_in_any_file_or_on_the_screen(run, frame, tmp_path,
     assert {city for _, city in named_in(outputs, set(CITIES))} == set(CITIES)
 
 
-def test_that_search_finds_names_where_the_rows_are_read_as_they_stand(
-    run, frame, tmp_path, long_numbers, monkeypatch
-):
+def test_that_search_finds_names_where_the_rows_are_read_as_they_stand(run, frame, tmp_path, long_numbers, monkeypatch):
     def as_they_stand(reader, rows, label, sensitive, positive):
         reader.schema, notes = infer_schema(rows, label, sensitive, positive)
         reader.reading = reading.reading_for(reader.budget, rows.shape[1])

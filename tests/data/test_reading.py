@@ -82,9 +82,7 @@ def released(std, key=b"k" * 32, n_columns=60):
     frame = pd.DataFrame({f"c{i}": ["a", "b"] for i in range(n_columns)})
     tally = tally_of(frame)
     many = tally.values[0] | {"a": 10**6, "b": 10**6}
-    tally = type(tally)(
-        names=tally.names, values=(many,) * n_columns, shapes=tally.shapes, distinct=tally.distinct
-    )
+    tally = type(tally)(names=tally.names, values=(many,) * n_columns, shapes=tally.shapes, distinct=tally.distinct)
     noisy = released_tally(tally, std=std, threshold=100, below=below(key))
     values = np.array([count - 10**6 for counts in noisy.values for count in counts.values()])
     return values, np.ravel(noisy.shapes - tally.shapes), np.ravel(noisy.distinct - tally.distinct)
@@ -163,7 +161,12 @@ def column_of(values):
 def test_frequent_values_are_categories_and_all_others_count_as_unknown():
     found, _ = column_of(["red"] * 1500 + ["blue"] * 1400 + [f"rare {i}" for i in range(95)] + [""] * 5)
     assert found == Categorical(name="c", categories=("blue", "red", "?"), other="?")
-    assert found.encode(pd.Series(["red", "rare 7", None, "?"])).tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]]
+    assert found.encode(pd.Series(["red", "rare 7", None, "?"])).tolist() == [
+        [0, 1, 0],
+        [0, 0, 1],
+        [0, 0, 1],
+        [0, 0, 1],
+    ]
 
 
 def test_a_few_whole_numbers_are_codes_and_many_are_a_quantity():
