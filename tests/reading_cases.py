@@ -6,7 +6,8 @@ import pandas as pd
 N_ROWS = 6000
 CITIES = ("Lowtown", "Hightown")
 STRANGE_NUMBER = 731_954_268
-_SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo zu".split()
+_SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu")
+_SYLLABLES += ("na", "pe", "qui", "ro", "su", "ta", "ve", "wi", "xo", "zu")
 
 
 def _word(number: int) -> str:
