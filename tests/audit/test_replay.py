@@ -3,9 +3,9 @@
 import pytest
 
 from fairdp import METHODS
+from fairdp.accounting import reading as accounted
 from fairdp.audit import pairs
 from fairdp.audit.replay import replay
-from fairdp.accounting import reading as accounted
 from fairdp.audit.routes import route_of, routes_of
 from fairdp.audit.tables import base_table, write_schema
 from fairdp.audit.ways import OwnForward, fit_file, layered
