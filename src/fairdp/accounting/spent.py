@@ -1,41 +1,29 @@
-"""What a run has spent, as numbers that can be recomputed."""
+"""What a run has spent, as numbers that can be recomputed and as words that can be read."""
 
 import math
 from dataclasses import dataclass
 
 from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
-from fairdp.accounting.mechanisms import Mechanism
+from fairdp.accounting.ledger_note import LedgerNote
+from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism, reading_epsilon
 from fairdp.accounting.reading import Reading
 from fairdp.accounting.selection import Selection
-from fairdp.accounting.statement import statement_lines
+from fairdp.accounting.words import (
+    DECLARED,
+    NOISY,
+    PUBLISHED,
+    assumption_in_words,
+    statistics_in_words,
+    survey_in_words,
+)
 
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerNote:
-    """What a ledger says of a model: its entry, and what all entries of the table spend together, up to this one.
-
-    Nothing here depends on a record. The ``token`` is random and stands in the entry too, so that a ledger that was
-    restored from an older copy is noticed. ``epsilon`` composes the mechanisms, at the sum of their deltas; it holds
-    for a plan that was fixed in advance, and ``epsilon_sum`` in any case.
-    """
-
-    entry: int
-    token: str
-    table: str
-    epsilon: float
-    delta: float
-    epsilon_sum: float
-
-    def to_json(self) -> dict[str, object]:
-        """Under the names users see; the token is for the folder."""
-        return {
-            "entry": self.entry,
-            "table": self.table,
-            "epsilon_total": self.epsilon,
-            "delta_total": self.delta,
-            "epsilon_sum": self.epsilon_sum,
-        }
+NOT_COVERED = (
+    "exact metrics and record counts that commands print (for the data holder's eyes only)",
+    "anything done to the data before training (scaling, selection)",
+    "hyper-parameters chosen by looking at private data",
+    "other models trained on the same records (epsilons add up)",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +87,205 @@ class PrivacySpent:
 
     def statement(self) -> str:
         """The guarantee in words: unit, relation, sampling, noise, accounting, and what is not covered."""
-        return "\n".join(statement_lines(self))
+        return "\n".join(_statement_lines(self))
 
     def _repr_html_(self) -> str:
         rows = [("ε", rounded_up(self.epsilon)), ("δ", f"{self.delta:g}"), ("neighbours", "one record more or less")]
         rows += [(f"ε of {name}", rounded_up(value)) for name, value in self.epsilon_by_group.items()]
         private = "Not private: trained without noise." if math.isinf(self.epsilon) else "In words: statement()."
         return html_table("Privacy spent", rows, private)
+
+
+def _statement_lines(spent: PrivacySpent) -> list[str]:
+    if math.isinf(spent.epsilon):
+        return ["This model is NOT private: it was trained without noise, and epsilon is infinite."]
+    by_group = ", ".join(f"{name} {rounded_up(value)}" for name, value in spent.epsilon_by_group.items())
+    lines = [
+        f"The model is {_level(spent)}-differentially private for adding or removing one record.",
+        f"Epsilon by group: {by_group}.",
+        *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
+        *_survey_lines(spent),
+        *_histogram_lines(spent),
+        *_reading_lines(spent),
+        *_certification_lines(spent),
+        *_selection_lines(spent),
+        _group_sizes_line(spent),
+        *_ledger_lines(spent),
+        f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
+    ]
+    lines += [f"Assumed public: {assumption_in_words(code)}." for code in spent.public_assumptions]
+    if spent.noise_seeded:
+        lines.append(
+            "The noise came from a fixed seed: the guarantee holds only while that seed is secret and used for this "
+            "run alone, and a small number can be guessed."
+        )
+    return lines
+
+
+def _ledger_lines(spent: PrivacySpent) -> list[str]:
+    note = spent.ledger
+    if note is None:
+        published = PUBLISHED in spent.public_assumptions
+        return (
+            [] if published else ["No ledger was kept: nothing else that was released about the records is added up."]
+        )
+    return [
+        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} up to this one spend "
+        f"({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
+        f"{rounded_up(note.epsilon_sum)}, the simple sum, in any case."
+    ]
+
+
+def not_covered(spent: PrivacySpent) -> list[str]:
+    """What no ε here covers; a choice made by a search that was accounted for is covered, any other is not."""
+    other = " otherwise" if spent.selection else ""
+    return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]
+
+
+def _level(spent: PrivacySpent) -> str:
+    epsilon = rounded_up(spent.epsilon)
+    pure = spent.noise_allocation == "laplace" and spent.selection is None and spent.reading is None
+    return epsilon if pure else f"({epsilon}, {spent.delta!r})"
+
+
+def _gaussian_lines(spent: PrivacySpent) -> list[str]:
+    apart = "on every group's own sum, each of which is released, for the optimiser of its group"
+    noise = {
+        "per_group": f"independent Gaussian noise {apart if spent.group_optimizers else 'for every group'}, "
+        "accounted by parallel composition over the groups",
+        "average": "one draw of Gaussian noise on the average over the groups, accounted "
+        + ("for every group as for the most exposed" if spent.group_sizes == NOISY else "at each group's own exposure"),
+    }[spent.noise_allocation]
+    gradient = spent.noise_multiplier
+    if spent.statistics_multiplier:
+        gradient = (gradient**-2 - spent.statistics_multiplier**-2) ** -0.5
+    return [
+        f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
+        f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
+        f"{gradient:.4g} times the sensitivity: {noise}.",
+        *_look_lines(spent),
+        *_statistics_lines(spent),
+        *([] if spent.selection else [_accountant_line(spent)]),
+    ]
+
+
+def _look_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.look_steps:
+        return []
+    return [
+        f"Of these steps {spent.look_steps} are for looks during training: each makes the heads that are looked at, "
+        "and training goes on without it."
+    ]
+
+
+def _statistics_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.statistics_multiplier:
+        return []
+    return [
+        f"Beside the gradient each step releases {statistics_in_words(spent.statistics)}, with noise of "
+        f"{spent.statistics_multiplier:.4g} times the sensitivity; both come from one sample and are accounted as one "
+        f"query, with a noise multiplier of {spent.noise_multiplier:.4g}."
+    ]
+
+
+def _accountant_line(spent: PrivacySpent) -> str:
+    if spent.accountant == "rdp" and spent.delta < SMALLEST_DELTA_FOR_PLD:
+        return (
+            "Accountant: the moments accountant (RDP); PLD, usually tighter, is not exact enough for so small a delta."
+        )
+    if spent.accountant == "rdp":
+        gives = rounded_up(spent.epsilon_pld) if math.isfinite(spent.epsilon_pld) else "no bound for so little noise"
+        return (
+            f"Accountant: the moments accountant (RDP), as was chosen; PLD (privacy loss distribution), usually a "
+            f"tighter bound on the same mechanism, gives {gives}."
+        )
+    return (
+        f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
+        f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}."
+    )
+
+
+def _laplace_lines(spent: PrivacySpent) -> list[str]:
+    return [
+        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise whose "
+        f"scale is {spent.noise_multiplier:.4g} times what one record can change in the L1 norm (functional "
+        "mechanism). "
+        f"{'' if spent.selection or spent.reading else 'The guarantee is pure: it holds with delta zero. '}Training "
+        "uses no group size."
+    ]
+
+
+def _survey_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.surveys:
+        return []
+    each = "; ".join(f"{survey_in_words(code)} (deviation {std:.4g})" for code, std in spent.surveys.items())
+    return [
+        "Outside the steps, Gaussian noise was added to these numbers about all training records, of which one record "
+        f"moves each release by at most one, and epsilon above includes them: {each}."
+    ]
+
+
+def _histogram_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.histogram_epsilon:
+        return []
+    return [
+        f"Decisions about the training records were counted by group and label with Laplace noise, for a pure epsilon "
+        f"of {rounded_up(spent.histogram_epsilon)}, included above."
+    ]
+
+
+def _reading_lines(spent: PrivacySpent) -> list[str]:
+    reading = spent.reading
+    if reading is None:
+        return []
+    return [
+        f"The {reading.n_columns} columns of the table were read with noise, from all records: types, ranges, "
+        f"categories and groups follow from counts with discrete Gaussian noise of deviation {reading.std:.4g}, and a "
+        f"value is named only if its noisy count is at least {reading.threshold} (delta {reading.delta:.2g}). Epsilon "
+        f"above includes it; alone it is {rounded_up(reading_epsilon(reading, spent.delta))}."
+    ]
+
+
+def _certification_lines(spent: PrivacySpent) -> list[str]:
+    if not spent.certify_epsilons:
+        return []
+    return [
+        f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on but "
+        f"counted with noise for the fairness certificate, at a pure epsilon of at most "
+        f"{rounded_up(max(spent.certify_epsilons.values()))}{' beside the reading' if spent.reading else ''}. A record "
+        "is either trained on or held out, so the guarantee is the larger of the two epsilons, not their sum."
+    ]
+
+
+def _selection_lines(spent: PrivacySpent) -> list[str]:
+    if spent.selection is None:
+        return []
+    return [
+        f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average; nothing "
+        "else about the trials may be shown, not even how many there were. Epsilon covers the whole search, by Renyi "
+        "divergences (Papernot and Steinke, 2022, with the logarithmic distribution); the figures of the mechanism are "
+        "those of one trial."
+    ]
+
+
+def _group_sizes_line(spent: PrivacySpent) -> str:
+    names = "The group names and the two labels are treated as public"
+    if spent.reading is not None:
+        names = "The group names and the two labels are among what was read with noise"
+    if spent.group_sizes == NOISY:
+        return (
+            f"{names}. Group sizes were counted with noise of deviation {sizes_deviation(spent):.4g}, which epsilon "
+            "above includes: no exact count of the records is in what may be published."
+        )
+    if spent.group_sizes == DECLARED:
+        return (
+            f"{names}. Group sizes were declared, not counted: this costs nothing as long as they were not taken from "
+            "the private records."
+        )
+    public = "Group sizes are treated as public" if spent.reading is not None else "and so are the group sizes"
+    return f"{names}{'.' if spent.reading else ','} {public}: their exact numbers are in what may be published."
+
+
+def sizes_deviation(spent: PrivacySpent) -> float:
+    """Standard deviation of the noise on group sizes, Gaussian or Laplace; zero for none."""
+    return spent.counts_std or (math.sqrt(2) / spent.counts_epsilon if spent.counts_epsilon else 0.0)

@@ -11,9 +11,10 @@ import pandas as pd
 from fairdp._checks import DataError, InputError, ParameterError
 from fairdp._files import RecordError, from_plain, json_bytes, parsed_json, write_file
 from fairdp._format import rounded_up
+from fairdp.accounting.ledger_note import LedgerNote
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.reading import Reading
-from fairdp.accounting.spent import LedgerNote, PrivacySpent
+from fairdp.accounting.spent import PrivacySpent
 from fairdp.data.grouped import GroupedData
 from fairdp.ledger.book import Claim, Ledger, Receipt
 from fairdp.ledger.costs import Cost, cost_of, reading_cost, reserved_cost

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairdp._format import bound_above, bound_below, rounded_up
-from fairdp.accounting.statement import sizes_deviation
+from fairdp.accounting.spent import sizes_deviation
 from fairdp.accounting.words import assumption_in_words, statistics_in_words
 from fairdp.certify.certificate import NotCertified
 from fairdp.certify.statement import DEFINITIONS, NAMES, lines_beside_bounds

@@ -4,7 +4,7 @@ import math
 
 from fairdp._checks import in_words
 from fairdp._format import bound_above, bound_below, rounded_up
-from fairdp.accounting import statement as privacy
+from fairdp.accounting import spent as privacy
 from fairdp.certify import statement
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.statement import NAMES
