@@ -184,9 +184,7 @@ def test_files_differ_where_they_say():
 def counted(*cells):
     """Counts of whatever occurs, of which those of at least three leave."""
     exact = np.array(list(cells), dtype=OPEN_DOMAIN)
-    return Release(
-        purpose="reading", law="discrete_gaussian", scale=2.0, exact=exact, noisy=exact[exact["count"] >= 3]
-    )
+    return Release(purpose="reading", law="discrete_gaussian", scale=2.0, exact=exact, noisy=exact[exact["count"] >= 3])
 
 
 def test_counts_of_whatever_occurs_are_held_against_each_other_by_what_they_count():

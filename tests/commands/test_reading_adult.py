@@ -9,14 +9,14 @@ import pytest
 from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source
 from fairdp.data.adult import adult_full_schema, read_adult
-from fairdp.data.sources import data_folder
+from fairdp.data.sources import find
 
 
 @pytest.mark.more
 @pytest.mark.needs_data("adult")
 def test_adult_without_a_schema_is_hardly_less_accurate_than_with_one(tmp_path):
     """Two fits of each, at ε = 3; the seeds fix everything."""
-    pd.concat(read_adult(data_folder() / "adult")).to_csv(tmp_path / "adult.csv", index=False)
+    pd.concat(read_adult(find("adult"))).to_csv(tmp_path / "adult.csv", index=False)
     (tmp_path / "schema.json").write_text(json.dumps(adult_full_schema().to_dict()))
 
     def accuracy(schema, seed):
