@@ -1,8 +1,7 @@
 """What stands at the door: differences of form are refused, distances are measured in units of the noise."""
 
-from dataclasses import replace
-
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
