@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp._checks import ParameterError
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.estimates import html_of_fit
 from fairdp.certify.statement import certificate_statement
@@ -116,20 +117,23 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         progress: Progress | None = None,
         public_assumptions: tuple[str, ...] = (),
         feature_schema: dict[str, Any] | None = None,
+        reading: Reading | None = None,
         trial: Trial | None = None,
         spending: Spending | None = None,
     ) -> Self:
         """Train on records that are already encoded, with optional progress and checkpoints.
 
         ``feature_schema`` says how raw tables were encoded; it is saved with the model, so that commands can use it.
-        ``trial`` describes a fit that is one of several in `fairdp.tune`. ``spending`` pays for it; None: ``ledger``,
-        which cannot know encoded records from others of ``table`` and counts all of them.
+        ``reading`` says how it was read with noise, if it was. ``trial`` describes a fit that is one of several in
+        `fairdp.tune`. ``spending`` pays for it; None: ``ledger``, which cannot know encoded records from others of
+        ``table`` and counts all of them.
         """
         if self.groups is not None and declared_groups(self) != data.group_names:
             raise ParameterError("groups", self.groups, f"must be the groups of the data, {data.group_names!r}")
         progress = progress or Progress()
         schema = None if feature_schema is None else TableSchema.from_dict(feature_schema)
-        if schema is not None and not schema.declared and READ_FROM_TABLE not in public_assumptions:
+        paid = reading or (trial and trial.selection.reading)
+        if schema is not None and not schema.declared and not paid and READ_FROM_TABLE not in public_assumptions:
             public_assumptions = (*public_assumptions, READ_FROM_TABLE)
         payer = spending or Spending(self.ledger, command="fit", checkpoint=progress.checkpoint)
         with payer if spending is None else nullcontext():
@@ -139,6 +143,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
                 paid_by(payer, self.table, progress),
                 public_assumptions=public_assumptions,
                 columns=None if schema is None else schema.encoded,
+                reading=reading,
                 trial=trial,
             )
             run = fit_run(prepared, progress)

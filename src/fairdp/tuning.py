@@ -10,6 +10,7 @@ from sklearn.base import clone
 from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.account import SizesNoise, trial_spends
 from fairdp.accounting.calibration import sizes_std
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
 from fairdp.accounting.words import NOISY
 from fairdp.certify.certificate import Certificate
@@ -52,6 +53,7 @@ def tune(
     *,
     max_gap: float = 1.0,
     expected_trials: float | None = None,
+    reading: Reading | None = None,
     observe: Callable[[Candidate], None] = lambda candidate: None,
     **options: Any,
 ) -> FairDPClassifier:
@@ -74,6 +76,8 @@ def tune(
         Gap (of the estimator's ``parity``) above which a trial loses to any trial within it.
     expected_trials
         Average number of trials; None: twice the number of combinations, at least four.
+    reading
+        How the columns of the table were read with noise, once, if they were.
     observe
         Called with each candidate before its trial begins; for the data holder's eyes only.
     options
@@ -99,7 +103,7 @@ def tune(
     generators = Generators.of(seed_of(estimator.random_state))
     seeded = generators.seeded
     rng = np.random.default_rng(int.from_bytes(generators.key("trials"), "little"))
-    epsilon, trial = _planned(estimator, candidates, data, generators, expected)
+    epsilon, trial = _planned(estimator, candidates, data, generators, expected, reading)
     best, best_score = None, -np.inf
     with Spending(estimator.ledger, command="tune") as spending:
         # First how many, then which: neither depends on the records or on the outcome of a trial.
@@ -136,6 +140,7 @@ def _planned(
     data: GroupedData,
     generators: Generators,
     expected: float,
+    reading: Reading | None,
 ) -> tuple[float, Trial]:
     """The ε of one trial with which the whole search stays within its budget, whichever candidates it tries.
 
@@ -157,7 +162,7 @@ def _planned(
             privacy = plan_of_parts(settings, parts, shape, seeded=seeded, sizes_counted=False).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
-        return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std)
+        return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std, reading=reading)
 
     def spent(epsilon: float) -> float:
         chosen = selection(epsilon)

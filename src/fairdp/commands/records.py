@@ -12,9 +12,9 @@ from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
 from fairdp.commands.split_keys import new_split_key
 from fairdp.data.catalog import load_dataset
 from fairdp.data.grouped import GroupedData
-from fairdp.data.schema import TableSchema, read_schema
+from fairdp.data.schema import TableSchema, infer_schema, read_schema
 from fairdp.data.splits import split_by_own_coin
-from fairdp.data.tables import Observe, load_table
+from fairdp.data.tables import Observe, Read, load_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +56,15 @@ class Records:
         return PUBLISHED in self.public_assumptions
 
 
-def load_records(source: Source, *, split_key: bytes | None = None, observe: Observe | None = None) -> Records:
+def load_records(
+    source: Source, *, split_key: bytes | None = None, observe: Observe | None = None, read: Read | None = None
+) -> Records:
     """The records that a source names.
 
     ``split_key`` is the secret of the coins that choose the test records of a table; None: a new one. Data sets that
     are known by name bring their own test records. Whoever wants to ``observe`` the rows of a table is told later, by
-    their places in it, which records are in which part.
+    their places in it, which records are in which part. ``read`` is how columns are read that nobody declared, paid
+    for; None reads them as they stand, for a model that is not private.
     """
     if source.table is not None and source.dataset is not None:
         raise InputError(f"give TABLE or `dataset`, not both: got {str(source.table)!r} and {source.dataset!r}.")
@@ -83,13 +86,15 @@ def load_records(source: Source, *, split_key: bytes | None = None, observe: Obs
         schema_path=source.schema,
         positive=source.positive,
         observe=observe or (lambda rows: None),
+        read=read or infer_schema,
     )
     # Nobody else holds the whole table.
     places = None if observe is None else np.arange(table.data.n_samples)
     whole = replace(table.data, expendable=True, rows=places)
     key = int.from_bytes(split_key or new_split_key(), "little")
     train, test = split_by_own_coin(whole, seed=key, share=source.test_fraction)
-    assumed = () if table.schema.declared else (READ_FROM_TABLE,)
+    paid = read is not None and source.schema is None
+    assumed = () if table.schema.declared or paid else (READ_FROM_TABLE,)
     return Records(
         name=path.name,
         train=train,

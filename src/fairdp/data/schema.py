@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairdp._checks import DataError, InputError
 from fairdp.config import limits
-from fairdp.data.cells import MISSING_WORDS, spelling_of, text_of
+from fairdp.data.cells import MISSING_WORDS
 from fairdp.data.columns import (
     Binned,
     Categorical,
@@ -27,7 +27,7 @@ from fairdp.data.columns import (
 )
 from fairdp.data.distinct import spellings_of
 from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
-from fairdp.data.inference import infer_columns, infer_positive, observe
+from fairdp.data.inference import chosen_positive, infer_columns, observe
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
 
@@ -238,7 +238,7 @@ def infer_schema(
         remedy = "make it binary or choose another column"
         count = f"{len(texts)} value{'s' if len(texts) != 1 else ''}"
         raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
-    chosen, label_notes = infer_positive(texts) if positive is None else (_chosen(positive, texts, label), ())
+    chosen, label_notes = chosen_positive(positive, texts, label)
     groups = tuple(tuple(_observed_texts(frame, name)) for name in sensitive)
     columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
     schema = TableSchema(
@@ -268,21 +268,16 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """The values of a label or protected column, which must be filled in every row."""
+    """The values of a label or protected column."""
+    refuse_unfilled(frame, name)
+    return list(observe(_values(frame, name)).counts)
+
+
+def refuse_unfilled(frame: pd.DataFrame, name: str) -> None:
+    """Refuse a table without this label or protected column, which must be filled in every row."""
     values = _values(frame, name)
-    seen = observe(values)
-    if seen.n_missing:
-        absent = np.array([spelling in MISSING_WORDS for spelling in spellings_of(values)])
-        refuse_missing(name, absent, values.index, remedy="fill or drop them")
-    return list(seen.counts)
-
-
-def _chosen(positive: object, texts: Sequence[str], label: str) -> str:
-    """The value of the label that the user calls positive."""
-    for text in (spelling_of(positive), text_of(positive)):
-        if text in texts:
-            return text
-    raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {text!r}.")
+    absent = np.array([spelling in MISSING_WORDS for spelling in spellings_of(values)])
+    refuse_missing(name, absent, values.index, remedy="fill or drop them")
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:

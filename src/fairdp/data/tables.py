@@ -18,6 +18,8 @@ from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
 
 Observe = Callable[[pd.DataFrame], None]
+# A schema and notes for the user, from a table, its label, its protected columns and the label value that counts as 1.
+Read = Callable[[pd.DataFrame, str, Sequence[str], object], tuple[TableSchema, tuple[str, ...]]]
 
 NOT_YET_DECLARED = (
     "the schema says declared: false, so what it holds was read from rows and counts as public; replace it with what "
@@ -42,6 +44,7 @@ def load_table(
     schema_path: str | Path | None = None,
     positive: object = None,
     observe: Observe = lambda rows: None,
+    read: Read = infer_schema,
 ) -> TableData:
     """Read and encode a table, by a declared schema or else by one read from the table.
 
@@ -57,11 +60,13 @@ def load_table(
         Label value that counts as 1.
     observe
         Called with all rows as they are read, some at a time.
+    read
+        How the schema is read where none is declared; as it stands, for a model that is not private.
     """
     if schema_path is None:
         frame = read_table(path)
         observe(frame)
-        schema, notes = infer_schema(frame, label, sensitive, positive)
+        schema, notes = read(frame, label, sensitive, positive)
         return TableData(data=encode_table(frame, schema), schema=schema, notes=notes)
     schema = read_schema(schema_path)
     _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)

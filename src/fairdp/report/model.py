@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairdp._checks import SavedModelError
+from fairdp.accounting.mechanisms import reading_epsilon
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.estimates import estimated_metrics
@@ -73,8 +74,8 @@ class ModelReport:
 
     @property
     def inferred(self) -> bool:
-        """Whether anything about the columns was read from the rows."""
-        return self.schema is not None and not self.schema.declared
+        """Whether anything about the columns was read from the rows and is not paid for."""
+        return self.schema is not None and not self.schema.declared and self.privacy.reading is None
 
     @property
     def verified(self) -> bool:
@@ -94,7 +95,8 @@ class ModelReport:
     @property
     def pure(self) -> bool:
         """Whether the guarantee holds with delta zero."""
-        return self.privacy.noise_allocation == "laplace" and self.privacy.selection is None
+        privacy = self.privacy
+        return privacy.noise_allocation == "laplace" and privacy.selection is None and privacy.reading is None
 
     @property
     def pld_bounds(self) -> bool:
@@ -175,7 +177,8 @@ def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -
         found = [_exposure("trained on", privacy.epsilon, trained)]
         if privacy.certify_epsilons:
             spent = max(privacy.certify_epsilons.values())
-            found.append(_exposure("held out", spent, [pure_curve(spent)]))
+            both = spent + reading_epsilon(privacy.reading, privacy.delta)
+            found.append(_exposure("held out", both, [pure_curve(spent, privacy.reading)]))
     about = certificate.about if isinstance(certificate, Certificate) else None
     if isinstance(certificate, Certificate) and about is not None and isinstance(about.records, FreshRecords):
         spent = certificate.epsilon + about.records.sizes_epsilon
