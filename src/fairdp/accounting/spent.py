@@ -26,7 +26,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerNote:
-    """What a ledger says of a model: its entry, and what all entries of the table spend together, up to this one.
+    """What a ledger says of a model: its entry, and what all entries of the table spent together by the last writing.
 
     Nothing here depends on a record. The ``token`` is random and stands in the entry too, so that a ledger that was
     restored from an older copy is noticed. ``epsilon`` composes the mechanisms, at the sum of their deltas; it holds
@@ -152,8 +152,8 @@ def _ledger_lines(spent: PrivacySpent) -> list[str]:
             [] if published else ["No ledger was kept: nothing else that was released about the records is added up."]
         )
     return [
-        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} up to this one spend "
-        f"({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
+        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} until this was written "
+        f"spend ({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
         f"{rounded_up(note.epsilon_sum)}, the simple sum, in any case."
     ]
 

@@ -151,6 +151,13 @@ class Spending:
             epsilon_sum=total.epsilon_sum,
         )
 
+    def later(self, note: LedgerNote | None) -> LedgerNote | None:
+        """What a model's folder says of its own entry once this one is written beside it, for a certificate say."""
+        if self._ledger is None or self._entry is None or note is None:
+            return note
+        total = table_total(self._ledger.entries()[: self._entry.number], note.table)
+        return replace(note, epsilon=total.epsilon, delta=total.delta, epsilon_sum=total.epsilon_sum)
+
     def complete_for(self, fitted: Any) -> None:
         """Put what the ledger says into the privacy record of an estimator, and note that its release is done."""
         fitted.privacy_ = replace(fitted.privacy_, ledger=self.note())

@@ -1,0 +1,78 @@
+"""A sample of the campaign, and its committed results."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from faults import run
+from faults.counts import Count
+from faults.pairs import KIND, PAIRS, count_pairs
+from faults.points import KINDS, count_points
+from faults.scenarios import CERTIFY, FIT_IN_STEPS, SCENARIOS, prepared
+from faults.steady import remembering
+
+GOOD = Count(kind="a", what="b", tried=2, failed=0, twin="c", twin_tried=2, twin_failed=1)
+
+
+def committed() -> dict:
+    return json.loads((run.RESULTS / "faults.json").read_text(encoding="utf-8"))
+
+
+def test_what_was_never_tried_or_would_not_be_noticed_is_not_good():
+    assert GOOD.good
+    for field, value in (("tried", 0), ("failed", 1), ("twin_failed", 0)):
+        assert not Count(**{**asdict(GOOD), field: value}).good
+
+
+def test_parts_that_are_run_alone_leave_the_others_as_they_were(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    other = Count(**{**asdict(GOOD), "kind": "other", "failed": 1})
+    (tmp_path / "faults.json").write_text(run.tables([GOOD, other], 1.0)[0])
+    better = Count(**{**asdict(other), "failed": 0})
+    counts, minutes = run.with_earlier([better], 2.0)
+    assert (counts, minutes) == ([GOOD, better], 3.0)
+    plain, page = run.tables(counts, minutes)
+    assert json.loads(plain)["good"]
+    assert "| other | b | 2 | 0 | c | 1 of 2 |" in page
+
+
+def test_the_committed_results_are_good_and_have_every_kind():
+    found = committed()
+    counts = [Count(**row) for row in found["counts"]]
+    assert all(count.good for count in counts)
+    assert (found["good"], found["failed"], found["tried"]) == (True, 0, sum(count.tried for count in counts))
+    rows = {(count.kind, count.what) for count in counts}
+    assert {(kind, scenario.name) for kind in KINDS for scenario in SCENARIOS} <= rows
+    assert {(KIND, pair.name) for pair in PAIRS} <= rows
+    real = {kind: count.tried for count in counts for kind in [count.kind] if "real" in kind}
+    assert len(real) == 3
+    assert min(real.values()) >= 20
+    assert run.tables(counts, found["cpu_minutes"])[1] == (run.RESULTS / "faults.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_numbers_of_the_committed_results():
+    page = (run.RESULTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+    for count in committed()["counts"]:
+        assert f"| {count['what']} | {count['tried']:,} |" in page, count["what"]
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory) -> Iterator[Path]:
+    run.import_everything()
+    with remembering():
+        yield prepared(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.mark.more
+def test_a_sample_of_kills_and_full_disks(before):
+    counts = list(count_points(before, (FIT_IN_STEPS, CERTIFY), stride=11))
+    assert [count for count in counts if not count.good] == []
+
+
+@pytest.mark.more
+def test_a_sample_of_interleavings(before):
+    counts = list(count_pairs(before, PAIRS[1:4:2], stride=7))
+    assert [count for count in counts if not count.good] == []
