@@ -25,7 +25,7 @@ from faults.scenarios import (
     unnoticed_use,
 )
 from faults.steady import rehearse
-from faults.twins import WORDS, without_claims, without_either, without_transactions
+from faults.twins import WORDS, without_a_second_look, without_claims, without_transactions
 
 KIND = "held at every ledger operation"
 # The old model has spent one; there is room for one more.
@@ -63,7 +63,7 @@ PAIRS = (
         first=_certify("model", "fresh.csv"),
         second=_certify("model", "fresh.csv"),
         most=1,
-        twin=without_either,
+        twin=without_a_second_look,
     ),
     Pair(
         name="two certify of the same records, by two copies of the model",

@@ -48,8 +48,8 @@ def with_earlier(counts: list[Count], cpu_minutes: float) -> tuple[list[Count], 
     if not path.exists():
         return counts, cpu_minutes
     earlier = json.loads(path.read_text(encoding="utf-8"))
-    new = {count.kind for count in counts}
-    kept = [Count(**row) for row in earlier["counts"] if row["kind"] not in new]
+    new = {(count.kind, count.what) for count in counts}
+    kept = [Count(**row) for row in earlier["counts"] if (row["kind"], row["what"]) not in new]
     return [*kept, *counts], cpu_minutes + (earlier["cpu_minutes"] if kept else 0.0)
 
 

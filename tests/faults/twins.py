@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairdp import _folders as folders
-from fairdp.commands import fit
+from fairdp.commands import certify, fit
 from fairdp.ledger.store import Store
 from fairdp.run import fit as training
 from fairdp.saved.used_records import used_records_path, write_used_records
@@ -90,10 +90,12 @@ def without_claims() -> None:
     folders._lock = lambda handle: True
 
 
-def without_either() -> None:
-    """Neither the folder nor the ledger keeps anybody out."""
+def without_a_second_look() -> None:
+    """Nobody is kept out, and what was read at the beginning is taken for true at the end."""
     without_claims()
     without_transactions()
+    read = certify._Register._read
+    certify._Register._read = lambda register, key=None: read(register) if key is None else register.used
 
 
 def written_in_place() -> None:
@@ -117,6 +119,6 @@ WORDS = {
     fresh_noise_on_resuming: "a run that is continued draws its noise anew",
     without_transactions: "the ledger looks and writes without a lock",
     without_claims: "two commands may write to one folder",
-    without_either: "no lock on the folder, none on the ledger",
+    without_a_second_look: "no locks, and used records are read only at the beginning",
     written_in_place: "files are written into the folder one by one",
 }
