@@ -98,7 +98,7 @@ PAIRS = (
         first=FIT.command,
         second=_certify("model", "fresh.csv"),
         most=2,
-        twin=without_claims,
+        twin=without_a_second_look,
     ),
 )
 
