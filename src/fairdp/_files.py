@@ -39,6 +39,13 @@ def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
     sync_folder(path.parent)
 
 
+def try_place(path: Path) -> None:
+    """Try whether a file can be written, by a draft: a kill in between leaves nothing under its name."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    os.unlink(temporary)
+
+
 def remove_drafts(path: Path) -> None:
     """Remove what processes left that were ended while they wrote a file, which nobody else is writing."""
     for draft in path.parent.glob(f".{glob.escape(path.name)}.????????"):

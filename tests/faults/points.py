@@ -51,9 +51,15 @@ def _calls_of(scenario: Scenario, folder: Path, twin: Twin) -> tuple[str, ...]:
     return ended.calls
 
 
-def count_points(before: Path, scenarios: tuple[Scenario, ...] = SCENARIOS, *, stride: int = 1) -> Iterator[Count]:
+def count_points(
+    before: Path,
+    scenarios: tuple[Scenario, ...] = SCENARIOS,
+    *,
+    kinds: dict[str, Callable[[str], None]] = KINDS,
+    stride: int = 1,
+) -> Iterator[Count]:
     """All commands, killed and without space."""
-    for kind, then in KINDS.items():
+    for kind, then in kinds.items():
         for scenario in scenarios:
             twin = TWINS[scenario.name]
             tried = at_every_call(scenario, before, then, stride=stride)

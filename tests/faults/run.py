@@ -42,15 +42,15 @@ def place_for_cases() -> Path | None:
     return memory if memory.is_dir() and os.access(memory, os.W_OK) else None
 
 
-def with_earlier(counts: list[Count], cpu_minutes: float) -> tuple[list[Count], float]:
-    """Counts of this run, and of parts that were not run now those of the last time."""
+def write_results(counts: list[Count], cpu_minutes: float) -> None:
+    """Write counts; of what was not run now those of the last time stay."""
     path = RESULTS / "faults.json"
-    if not path.exists():
-        return counts, cpu_minutes
-    earlier = json.loads(path.read_text(encoding="utf-8"))
-    new = {(count.kind, count.what) for count in counts}
-    kept = [Count(**row) for row in earlier["counts"] if (row["kind"], row["what"]) not in new]
-    return [*kept, *counts], cpu_minutes + (earlier["cpu_minutes"] if kept else 0.0)
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"counts": [], "cpu_minutes": 0.0}
+    rows = {(row["kind"], row["what"]): Count(**row) for row in earlier["counts"]}
+    rows |= {(count.kind, count.what): count for count in counts}
+    content, page = tables(list(rows.values()), earlier["cpu_minutes"] + cpu_minutes)
+    path.write_text(content, encoding="utf-8")
+    path.with_suffix(".md").write_text(page, encoding="utf-8")
 
 
 def tables(counts: list[Count], cpu_minutes: float) -> tuple[str, str]:
@@ -61,7 +61,7 @@ def tables(counts: list[Count], cpu_minutes: float) -> tuple[str, str]:
         "good": all(count.good for count in counts),
         "tried": tried,
         "failed": failed,
-        "cpu_minutes": round(cpu_minutes, 1),
+        "cpu_minutes": round(cpu_minutes, 2),
         "counts": [asdict(count) for count in counts],
     }
     page = [
@@ -74,6 +74,12 @@ def tables(counts: list[Count], cpu_minutes: float) -> tuple[str, str]:
         for c in counts
     ]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n", "\n".join(page) + "\n"
+
+
+def minutes_used() -> float:
+    """Minutes of computing up to now, by this process and by those that it has started."""
+    times = os.times()
+    return (times.user + times.system + times.children_user + times.children_system) / 60
 
 
 def counted(parts: Iterable[Part], before: Path) -> Iterator[Count]:
@@ -95,13 +101,15 @@ def main() -> int:
         return subprocess.call([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1"})
     import_everything()
     parts = [part for part in PARTS if given.part in part.__name__]
+    if not given.part:
+        (RESULTS / "faults.json").unlink(missing_ok=True)
+    new, minutes = list[Count](), 0.0
     with tempfile.TemporaryDirectory(dir=place_for_cases()) as folder, remembering():
-        new = list(counted(parts, prepared(Path(folder))))
-    used = os.times()
-    minutes = (used.user + used.system + used.children_user + used.children_system) / 60
-    counts, total = with_earlier(new, minutes) if given.part else (new, minutes)
-    for name, content in zip(("faults.json", "faults.md"), tables(counts, total), strict=True):
-        (RESULTS / name).write_text(content, encoding="utf-8")
+        for count in counted(parts, prepared(Path(folder))):
+            # As it comes: what was found stays if the campaign is ended.
+            now = minutes_used()
+            write_results([count], now - minutes)
+            new, minutes = [*new, count], now
     tried, failed = (sum(getattr(count, name) for count in new) for name in ("tried", "failed"))
     print(f"{tried} faults, {failed} failed, {minutes:.1f} minutes of computing")
     return 0 if all(count.good for count in new) else 1
