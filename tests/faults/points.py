@@ -11,14 +11,14 @@ from faults.twins import (
     WORDS,
     entry_after_release,
     folder_removed_first,
-    fresh_noise_on_resuming,
+    forgetful_resuming,
     records_written_first,
 )
 
 KINDS = {"killed at every call": killed, "disk full at every call": no_space}
 TWINS = {
     FIT.name: folder_removed_first,
-    FIT_IN_STEPS.name: fresh_noise_on_resuming,
+    FIT_IN_STEPS.name: forgetful_resuming,
     CERTIFY.name: entry_after_release,
     TUNE.name: records_written_first,
     COMPARE.name: entry_after_release,

@@ -59,14 +59,14 @@ def _has_entry(store: Store, execute: Callable) -> bool:
     return last is not None and last[0] == "spend" and store._connection.total_changes > 0
 
 
-def fresh_noise_on_resuming() -> None:
-    """A run that is continued forgets the keys of the noise to come."""
+def forgetful_resuming() -> None:
+    """A run that is continued forgets what its optimiser has gathered."""
     restore = training.restore
 
     def forgetting(checkpoint, state, *, fingerprint):
-        key = state.chain.present
+        optimizer = state.optimizer
         restore(checkpoint, state, fingerprint=fingerprint)
-        state.chain.present = key
+        state.optimizer = optimizer
 
     training.restore = forgetting
 
@@ -116,7 +116,7 @@ WORDS = {
     folder_removed_first: "the old folder is removed before the new one is in its place",
     records_written_first: "used records are replaced before the model is",
     entry_after_release: "the entry is written after the release",
-    fresh_noise_on_resuming: "a run that is continued draws its noise anew",
+    forgetful_resuming: "a run that is continued forgets its optimiser",
     without_transactions: "the ledger looks and writes without a lock",
     without_claims: "two commands may write to one folder",
     without_a_second_look: "no locks, and used records are read only at the beginning",
