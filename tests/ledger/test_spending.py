@@ -133,6 +133,9 @@ def test_certificates_are_entries_in_a_series_and_use_no_record_twice(run):
     made = json.loads(run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 12, "--json"))
     assert made["certificate"]["confidence"] == pytest.approx(1 - 0.05 / 12)
     assert made["ledger"]["epsilon_sum"] == pytest.approx(1.5, abs=0.01)
+    # The folder says so too, and still names the entry of its model.
+    kept = json.loads(Path("model/privacy.json").read_text())["ledger"]
+    assert (kept["entry"], kept["epsilon_sum"]) == (1, made["ledger"]["epsilon_sum"])
     assert (
         "number 1 of 12 certificates of the model that hold all together with confidence 95 %"
         in run("report", "model", "--out", "r.html") + Path("model/certificate.json").read_text()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerNote:
-    """What a ledger says of a model: its entry, and what all entries of the table spend together, up to this one.
+    """What a ledger says of a model: its entry, and what all entries of the table spent together by the last writing.
 
     Nothing here depends on a record. The ``token`` is random and stands in the entry too, so that a ledger that was
     restored from an older copy is noticed. ``epsilon`` composes the mechanisms, at the sum of their deltas; it holds

@@ -130,8 +130,8 @@ def _ledger_lines(spent: PrivacySpent) -> list[str]:
             [] if published else ["No ledger was kept: nothing else that was released about the records is added up."]
         )
     return [
-        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} up to this one spend "
-        f"({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
+        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} until this was written "
+        f"spend ({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
         f"{rounded_up(note.epsilon_sum)}, the simple sum, in any case."
     ]
 

@@ -127,6 +127,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
     assumed = _assumed(task, register.knows_training)
     estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
+    estimator.privacy_ = replace(estimator.privacy_, ledger=spending.later(estimator.privacy_.ledger))
     write_model(task.folder, saved_form(estimator))
     note = spending.note()
     say_spent(spending)

@@ -177,6 +177,13 @@ class Spending:
             epsilon_sum=total.epsilon_sum,
         )
 
+    def later(self, note: LedgerNote | None) -> LedgerNote | None:
+        """What a model's folder says of its own entry once this one is written beside it, for a certificate say."""
+        if self._ledger is None or self._entry is None or note is None:
+            return note
+        total = table_total(self._ledger.entries()[: self._entry.number], note.table)
+        return replace(note, epsilon=total.epsilon, delta=total.delta, epsilon_sum=total.epsilon_sum)
+
     def completed(self, privacy: PrivacySpent) -> PrivacySpent:
         """Note that a fit is done; its privacy record with what the ledger says of its table."""
         said = replace(privacy, ledger=self.note())

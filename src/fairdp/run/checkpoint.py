@@ -21,7 +21,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fairdp._checks import InputError, ParameterError
-from fairdp._files import described_tensors, write_file
+from fairdp._files import described_tensors, try_place, write_file
 from fairdp.accounting.plan import Plan
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
@@ -122,8 +122,7 @@ def check_new(path: Path) -> None:
             "checkpoint", str(path), "exists already", "add `resume` to continue from it, or choose another name"
         )
     try:
-        write_file(path, b"")
-        path.unlink()
+        try_place(path)
     except OSError as error:
         raise ParameterError("checkpoint", str(path), f"cannot be written: {error.strerror}") from None
 
