@@ -68,14 +68,14 @@ def test_cells_are_those_of_the_csv_module(tmp_path, monkeypatch, pieces, block,
 def test_that_check_notices_arrow_on_its_own(write, monkeypatch, text):
     path = write(text)
     assert rows_by_fairdp(path) == rows_by_csv(text)
-    monkeypatch.setattr(csv_text, "_has_plain_quotes", lambda content: True)
+    monkeypatch.setattr(csv_text, "_has_plain_quotes", lambda content, sep: True)
     monkeypatch.setattr(csv_text, "_split_by_csv", lambda path, *_: (_ for _ in ()).throw(DataError("not split")))
     assert rows_by_fairdp(path) != rows_by_csv(text)
 
 
 def test_both_readers_are_used(tmp_path):
     plain, quoted, odd = ["1,a\n", "2,b\n"], ['1,"a, b"\n', '"2",\n'], ['1,"say ""a"""\n']
-    split = [csv_text._split_by_arrow(lines, ["x", "y"], only_first=False) for lines in (plain, quoted, odd)]
+    split = [csv_text._split_by_arrow(lines, ["x", "y"], ",", only_first=False) for lines in (plain, quoted, odd)]
     assert [table and table.to_pylist()[0]["y"] for table in split] == ["a", "a, b", None]
 
 

@@ -27,6 +27,7 @@ from fairdp.data.columns import (
 )
 from fairdp.data.distinct import spellings_of
 from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
+from fairdp.data.formats import PLAIN, TableFormat, format_of
 from fairdp.data.inference import infer_columns, infer_positive, observe
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
@@ -36,8 +37,9 @@ READ_FROM_TABLE = (
     "give a schema to declare them in advance."
 )
 PROTECTED_KEYS = ("name", "groups", "other")
-SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared", "table", "group_sizes")
-SIZES = SCHEMA_KEYS[-1]
+SIZES = "group_sizes"
+REQUIRED_KEYS = ("label", "positive", "negative", "sensitive", "columns")
+SCHEMA_KEYS = (*REQUIRED_KEYS, "declared", "table", "format", SIZES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,8 @@ class TableSchema:
         Declared number of records of each group in a table to train on, in the order of ``group_names``; empty: none.
     table
         Declared name of the table, under which the ledger adds up what was spent; empty: the name of its file.
+    format
+        How files with such tables are written.
     """
 
     columns: tuple[Column, ...]
@@ -74,6 +78,7 @@ class TableSchema:
     others: tuple[str, ...] = ()
     sizes: tuple[float, ...] = ()
     table: str = ""
+    format: TableFormat = PLAIN
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
@@ -165,6 +170,7 @@ class TableSchema:
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
         plain = {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
         named = {"table": self.table} if self.table else {}
+        named |= {"format": self.format.to_dict()} if self.format != PLAIN else {}
         return plain | named | ({SIZES: self.group_sizes} if self.sizes else {})
 
     @property
@@ -175,7 +181,7 @@ class TableSchema:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
         """The schema that these plain values describe."""
-        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-3])
+        check_keys("schema", content, allowed=SCHEMA_KEYS, required=REQUIRED_KEYS)
         sensitive = listed("sensitive", content["sensitive"])
         for entry in sensitive:
             check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
@@ -189,6 +195,7 @@ class TableSchema:
             declared=truth("declared", content.get("declared", True)),
             others=others_of(sensitive),
             table=entry_text("table", content.get("table", "")),
+            format=format_of(content.get("format", {})),
         )
         return replace(schema, sizes=_sizes(content[SIZES], schema.group_names)) if SIZES in content else schema
 
