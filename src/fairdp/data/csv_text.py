@@ -3,13 +3,14 @@
 import codecs
 import csv
 import gzip
+import io
 import itertools
 import operator
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -67,23 +68,29 @@ def separator_of(path: Path, written: TableFormat = PLAIN) -> str:
 
 
 @contextmanager
-def opened_text(path: Path, encoding: str | None = None, errors: str = "strict") -> Iterator[TextIO]:
-    """A text file, unpacked if it ends in .gz; what goes wrong with its bytes is said in one line."""
+def opened_text(path: Path, encoding: str | None = None) -> Iterator[TextIO]:
+    """A text file, unpacked if it ends in .gz; bytes that its encoding does not know are said in one line."""
     try:
-        with _open_text(path, _codec(encoding), errors) as stream:
+        with opened_bytes(path) as content, _text(content, _codec(encoding)) as stream:
             yield stream
     except UnicodeError:
         name, broken = encoding or "UTF-8", _first_broken_line(path, _codec(encoding))
         remedy = "name its encoding with `encoding`, such as cp1252, or save it as UTF-8"
         raise DataError(f"table {str(path)!r} is not {name} at line {broken}; {remedy}.") from None
+
+
+@contextmanager
+def opened_bytes(path: Path) -> Iterator[io.BufferedIOBase]:
+    """The bytes of a file, unpacked if it ends in .gz."""
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as content:
+            yield content
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise DataError(f"table {str(path)!r} is not a whole gzip file; copy or pack it again.") from None
 
 
-def _open_text(path: Path, codec: str, errors: str) -> TextIO:
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding=codec, errors=errors, newline="")
-    return path.open(encoding=codec, errors=errors, newline="")
+def _text(content: io.BufferedIOBase, codec: str, errors: str = "strict") -> TextIO:
+    return io.TextIOWrapper(cast(BinaryIO, content), encoding=codec, errors=errors, newline="")
 
 
 def _codec(encoding: str | None) -> str:
@@ -207,7 +214,7 @@ def _broken(path: Path, line: int, error: csv.Error) -> DataError:
 
 def _first_broken_line(path: Path, codec: str) -> int:
     """Number of the first line with bytes that the codec does not know."""
-    with _open_text(path, codec, "replace") as stream:
+    with opened_bytes(path) as content, _text(content, codec, "replace") as stream:
         try:
             return next((number for number, line in enumerate(stream, start=1) if "\ufffd" in line), 1)
         except UnicodeError:

@@ -64,7 +64,11 @@ class TableFormat:
         >>> TableFormat(sep=";").over(TableFormat(sep=",", decimal=",")).to_dict()
         {'sep': ';', 'decimal': ','}
         """
-        return TableFormat(**(other.to_dict() | self.to_dict()))
+        both = other.to_dict() | self.to_dict()
+        if self.decimal and self.thousands is None and self.decimal == other.thousands:
+            # Who says that this sign is one of decimals says that it is none of thousands.
+            del both["thousands"]
+        return TableFormat(**both)
 
     def to_dict(self) -> dict[str, Any]:
         """What is said, as plain values."""

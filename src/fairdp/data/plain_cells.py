@@ -23,7 +23,7 @@ def plain_table(table: pa.Table, written: TableFormat) -> pa.Table:
     """A table with the text of all of its cells in the plain format; cells that have a type have no other."""
     if not written.rewrites_cells:
         return table
-    columns = [plain_texts(column, written) if _is_text(column.type) else column for column in table.columns]
+    columns = [plain_texts(column, written) if is_text(column.type) else column for column in table.columns]
     # What pandas notes of an index stays true.
     return pa.table(columns, names=table.column_names).replace_schema_metadata(table.schema.metadata)
 
@@ -57,6 +57,7 @@ def _between(written: TableFormat) -> str:
     return f"[{_ALIKE.get(written.thousands, re.escape(written.thousands))}]" if written.thousands else ""
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells of a type are texts, each by itself or one of a few."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(inner) or pa.types.is_large_string(inner) or str(inner) == "string_view"

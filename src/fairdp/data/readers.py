@@ -61,7 +61,7 @@ def reader_of(path: Path, written: TableFormat = PLAIN) -> Reader:
     FileNotFoundError, DataError
         With one line that names the file and what is wrong with it.
     """
-    kind = _kind(path)
+    kind = kind_of_file(path)
     if kind == "folder":
         return Reader(count=lambda: _count_folder(path), parts=lambda rows: _folder_parts(path, rows, written))
     if kind == "text":
@@ -91,7 +91,7 @@ def arrow_frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
 _MANY = 2**62
 
 
-def _kind(path: Path) -> str:
+def kind_of_file(path: Path) -> str:
     """What a file is, by its name alone."""
     if path.is_dir():
         return "folder"

@@ -169,7 +169,7 @@ class TableSchema:
         ]
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
         plain = {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
-        named = {"table": self.table} if self.table else {}
+        named: dict[str, Any] = {"table": self.table} if self.table else {}
         named |= {"format": self.format.to_dict()} if self.format != PLAIN else {}
         return plain | named | ({SIZES: self.group_sizes} if self.sizes else {})
 

@@ -75,7 +75,7 @@ def load_table(
 def encode_file(
     path: str | Path, schema: TableSchema, *, rows: int = 50_000, observe: Observe = lambda rows: None
 ) -> GroupedData:
-    """The rows of a file, written as the schema says, as grouped data; of the table at most so many rows are in memory."""
+    """The rows of a file, written as the schema says, as grouped data; of the table at most so many are in memory."""
     _checks.positive_integer(rows=rows)
     reader = reader_of(Path(path), schema.format)
     n_rows = reader.count()
