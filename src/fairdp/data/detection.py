@@ -20,9 +20,12 @@ from fairdp.data.sheets import sheet_names
 # Bytes of text that encodings and separators are found from, and rows that decimals and dates are found from.
 _SAMPLE, _ROWS = 2**18, 50_000
 # So many of the cells must agree: a few odd rows do not make a format.
-_MOST = 0.9
+_MOST, _NEARLY_ALL = 0.9, 0.98
 # Signs of decimals and of thousands, in the order in which they are believed where a table fits several.
 _SIGNS = ((".", ""), (".", ","), (",", "."), (",", " "), (",", "'"), (".", " "), (".", "'"), (",", ""))
+# Encodings that can be told apart by what their letters would be: others of the West look like cp1252. It takes some
+# letters to tell.
+_ENCODINGS, _LETTERS = ("cp1252", "cp1251", "cp1253", "cp932", "gb18030", "cp949", "big5"), 5
 _DAY = re.compile(r"\s*([0-9]{1,2})[./-]")
 
 
@@ -58,17 +61,21 @@ def _encoding(path: Path) -> str:
         head = stream.read(_SAMPLE)
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
+        if b"\0" in head:
+            # Without a mark: separators and line ends are two bytes, of which one is zero.
+            return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
         stream.seek(0)
-        if b"\0" not in head and all(_decodes(line, "utf-8") for line in stream):
+        if all(_decodes(line, "utf-8") for line in stream):
             return "utf-8"
         stream.seek(0)
-        odd = head if b"\0" in head else b"".join(line for line in stream if not line.isascii())[:_SAMPLE]
-    from charset_normalizer import from_bytes
+        odd = b"".join(line for line in stream if not line.isascii())[:_SAMPLE]
+    name = "cp1252"
+    if len({byte for byte in odd if byte > 127}) >= _LETTERS:
+        from charset_normalizer import from_bytes
 
-    best = from_bytes(odd).best()
-    # Western letters are the same in many encodings: then in the one that most programs write.
-    usual = best is None or "cp1252" in (best.encoding, *best.could_be_from_charset)
-    name = "cp1252" if best is None or usual else codecs.lookup(best.encoding).name
+        # Cells look less orderly than the prose that its own threshold is for.
+        best = from_bytes(odd, cp_isolation=list(_ENCODINGS), threshold=0.4).best()
+        name = name if best is None else codecs.lookup(best.encoding).name
     if not _decodes(odd, name):
         raise DataError(f"the encoding of table {str(path)!r} was not recognised; name it with `encoding`.")
     return name
@@ -99,13 +106,19 @@ def _text_columns(table: pa.Table | None) -> list[pa.Array]:
 
 
 def _signs(columns: list[pa.Array], given: TableFormat) -> tuple[str, str]:
-    """Signs by which most columns are numbers, and of these most cells."""
+    """The first signs by which most columns are numbers, and nearly as many of their cells as by any others."""
     allowed = [
         (decimal, thousands)
         for decimal, thousands in _SIGNS
         if given.decimal in (None, decimal) and given.thousands in (None, thousands)
     ]
-    return max(allowed, key=lambda signs: _readable(columns, *signs))
+    found = {signs: _readable(columns, *signs) for signs in allowed}
+    most_columns, most_cells = max(found.values())
+    return next(
+        signs
+        for signs, (n_columns, n_cells) in found.items()
+        if n_columns == most_columns and n_cells >= _NEARLY_ALL * most_cells
+    )
 
 
 def _readable(columns: list[pa.Array], decimal: str, thousands: str) -> tuple[int, int]:

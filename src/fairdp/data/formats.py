@@ -1,7 +1,7 @@
 """How a table is written in its file: what separates cells, decimals and thousands, its encoding, dates and sheet."""
 
-import codecs
 import dataclasses
+import io
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +117,8 @@ def _separates(character: str) -> bool:
 
 def _is_encoding(name: str) -> bool:
     try:
-        # Some codecs, such as rot13, are not between bytes and text.
-        return codecs.lookup(name) is not None and b"".decode(name) == ""
+        # It refuses codecs that are not between bytes and text, such as rot13.
+        io.TextIOWrapper(io.BytesIO(), encoding=name).close()
     except (LookupError, ValueError):
         return False
+    return True

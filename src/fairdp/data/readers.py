@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from fairdp._checks import DataError
 from fairdp.data.csv_text import count_csv_rows, csv_tables, refuse_repeated
 from fairdp.data.formats import PLAIN, TableFormat
+from fairdp.data.frames import arrow_frame
 from fairdp.data.parquet_folder import PARQUET, joined, parquet_files, refuse_other_columns, values_in_path, with_values
 from fairdp.data.plain_cells import plain_table
 from fairdp.data.sheets import sheet_table
@@ -80,12 +81,6 @@ def reader_of(path: Path, written: TableFormat = PLAIN) -> Reader:
         count=lambda: _counted(path, len(_checked_sheet(path, written))),
         parts=lambda rows: _slices(_checked_sheet(path, written), rows),
     )
-
-
-def arrow_frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
-    """Rows of Arrow as a frame that keeps their types."""
-    # In pandas' own types, whole numbers would become floats where another row has none.
-    return part.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 _MANY = 2**62

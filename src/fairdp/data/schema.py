@@ -28,6 +28,7 @@ from fairdp.data.columns import (
 from fairdp.data.distinct import spellings_of
 from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
 from fairdp.data.formats import PLAIN, TableFormat, format_of
+from fairdp.data.frames import frame_of
 from fairdp.data.inference import infer_columns, infer_positive, observe
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
@@ -120,11 +121,12 @@ class TableSchema:
         """What a model may know of the inputs."""
         return EncodedColumns.of(self.columns)
 
-    def encode(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+    def encode(self, rows: Any) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); no row depends on another.
 
-        The frame's own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
+        The rows' own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
         """
+        frame = frame_of(rows)
         features = np.empty((len(frame), self.n_features), dtype=np.float32)
         stop = 0
         for column in self.columns:
@@ -133,12 +135,15 @@ class TableSchema:
             features[:, start:stop] = column.encode(_values(frame, column.name))
         return features
 
-    def encode_labels(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+    def encode_labels(self, rows: Any) -> NDArray[np.int64]:
         """1 for the positive value and 0 for the negative one, shape (n_samples,)."""
-        return category_codes(_values(frame, self.label), self.label, (self.negative, self.positive), missing="")
+        return category_codes(
+            _values(frame_of(rows), self.label), self.label, (self.negative, self.positive), missing=""
+        )
 
-    def encode_groups(self, frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def encode_groups(self, rows: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Group code of each row, shape (n_samples,), and the names of all declared groups."""
+        frame = frame_of(rows)
         codes = np.zeros(len(frame), dtype=np.int64)
         for column in self.protected:
             values = _values(frame, column.name)
@@ -267,11 +272,7 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         hint = f"did you mean {near[0]!r}?" if near else f"it has {shown}."
         raise DataError(f"the table has no column {name!r}; {hint}")
-    values = frame[name]
-    if isinstance(values, pd.Series):
-        return values
-    # A column of polars: its own way to pandas would turn whole numbers beside a missing one into floats.
-    return pd.Series(pd.arrays.ArrowExtensionArray(values.to_arrow()), name=name)
+    return frame[name]
 
 
 def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:

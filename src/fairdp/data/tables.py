@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from fairdp import _checks
 from fairdp._checks import DataError, InputError
 from fairdp.data.cells import text_of
 from fairdp.data.formats import PLAIN, TableFormat
+from fairdp.data.frames import frame_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.readers import reader_of
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
@@ -93,8 +95,9 @@ def encode_file(
     return GroupedData(X, y, groups, schema.group_names)
 
 
-def encode_table(frame: pd.DataFrame, schema: TableSchema) -> GroupedData:
-    """The rows of a table as grouped data."""
+def encode_table(rows: Any, schema: TableSchema) -> GroupedData:
+    """The rows of a table of pandas, polars or Arrow as grouped data."""
+    frame = frame_of(rows)
     codes, names = schema.encode_groups(frame)
     return GroupedData(schema.encode(frame), schema.encode_labels(frame), codes, names)
 

@@ -1,0 +1,30 @@
+"""Rows in memory, from whatever library: pandas, polars, Arrow, or anything else that knows Arrow's C interface."""
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from fairdp._checks import DataError
+
+
+def frame_of(rows: Any) -> pd.DataFrame:
+    """Rows as a frame in which each cell keeps its type; a stream is read to its end.
+
+    >>> frame_of(pa.table({"age": [30, None]}))["age"].tolist()
+    [30, <NA>]
+    """
+    if isinstance(rows, pd.DataFrame):
+        return rows
+    if isinstance(rows, pa.RecordBatch | pa.Table) or hasattr(rows, "__arrow_c_stream__"):
+        try:
+            return arrow_frame(pa.table(rows))
+        except (pa.ArrowException, TypeError, ValueError):
+            pass
+    raise DataError(f"rows must be a table of pandas, polars or Arrow, got {type(rows).__name__}.")
+
+
+def arrow_frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
+    """Rows of Arrow as a frame that keeps their types."""
+    # In pandas' own types, whole numbers would become floats where another row has none.
+    return part.to_pandas(types_mapper=pd.ArrowDtype)
