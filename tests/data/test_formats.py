@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairdp._checks import InputError
+from fairdp.classifier import FairDPClassifier
 from fairdp.data.cells import number_of
 from fairdp.data.detection import detected_format
 from fairdp.data.formats import PLAIN, TableFormat
@@ -309,6 +310,19 @@ def test_frames_of_every_library_are_encoded_alike(convert, tmp_path):
     table = read_table(months(tmp_path, people())).astype({"assets": str})
     found = encode_table(convert(pa.Table.from_pandas(table, preserve_index=False)), DECLARED)
     assert_same(found, expected)
+
+
+def test_a_classifier_takes_a_stream_that_can_be_read_once():
+    rng = np.random.default_rng(0)
+    X, sex = rng.random((200, 2)), np.where(rng.random(200) < 0.5, "f", "m")
+    y, table = (X[:, 0] > 0.5).astype(int), pa.table({"a": X[:, 0], "b": X[:, 1]})
+    settings = {"n_steps": 3, "random_state": 0, "epsilon": 3.0}
+    expected = FairDPClassifier(**settings).fit(table.to_pandas(), y, sensitive_features=sex)
+    groups = pa.table({"sex": sex}).to_reader()
+    found = FairDPClassifier(**settings).fit(table.to_reader(), y, sensitive_features=groups)
+    assert found.feature_names_in_.tolist() == ["a", "b"]
+    assert found.group_names_ == ("f", "m")
+    np.testing.assert_array_equal(found.predict(Stream(table)), expected.predict(table.to_pandas()))
 
 
 @pytest.mark.parametrize("rows", [[[1, 2]], {"a": [1]}, "table.csv", None, 3])

@@ -24,6 +24,12 @@ def frame_of(rows: Any) -> pd.DataFrame:
     raise DataError(f"rows must be a table of pandas, polars or Arrow, got {type(rows).__name__}.")
 
 
+def known_table(values: Any) -> Any:
+    """A table that knows nothing but Arrow's interface, and may be read once, as a frame; all else as it is."""
+    unknown = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "to_pandas")
+    return frame_of(values) if unknown and not isinstance(values, pd.DataFrame | pd.Series) else values
+
+
 def arrow_frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
     """Rows of Arrow as a frame that keeps their types."""
     # In pandas' own types, whole numbers would become floats where another row has none.
