@@ -1,6 +1,7 @@
 """CSV files as text: Arrow's cells are those of Python's csv module, to the last character."""
 
 import csv
+import gzip
 import io
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from fairdp._checks import DataError
 from fairdp.data import csv_text
 from fairdp.data.csv_text import count_csv_rows, csv_tables
+from fairdp.data.formats import PLAIN, TableFormat
 
 # Everything that one of two readers might take in a way of its own.
 PIECES = st.sampled_from(
@@ -28,10 +30,14 @@ PIECES = st.sampled_from(
 )
 
 
-def rows_by_csv(text: str) -> list[list[str]] | str:
+def rows_by_csv(text: str, sep: str = ",") -> list[list[str]] | str:
     """The rows below the header, without blanks before a cell, or a refusal."""
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True) if row]
+        rows = [
+            row
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True, strict=True)
+            if row
+        ]
     except csv.Error:
         return "refused"
     if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
@@ -39,10 +45,10 @@ def rows_by_csv(text: str) -> list[list[str]] | str:
     return [[cell.lstrip(" ") for cell in row] for row in rows[1:]]
 
 
-def rows_by_fairdp(path, rows: int = 50_000) -> list[list[str]] | str:
+def rows_by_fairdp(path, rows: int = 50_000, written: TableFormat = PLAIN) -> list[list[str]] | str:
     try:
-        n_rows = count_csv_rows(path)
-        found = [list(row.values()) for table in csv_tables(path, rows) for row in table.to_pylist()]
+        n_rows = count_csv_rows(path, written)
+        found = [list(row.values()) for table in csv_tables(path, rows, written) for row in table.to_pylist()]
     except DataError:
         return "refused"
     assert len(found) == n_rows
@@ -62,6 +68,22 @@ def test_cells_are_those_of_the_csv_module(tmp_path, monkeypatch, pieces, block,
     path = tmp_path / "table.csv"
     path.write_text(text, encoding="utf-8", newline="")
     assert rows_by_fairdp(path, rows) == rows_by_csv(text)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pieces=st.lists(st.one_of(PIECES, st.sampled_from(";|\t")), max_size=30),
+    sep=st.sampled_from(";|\t"),
+    encoding=st.sampled_from(["utf-8", "utf-16", "utf-16-le"]),
+    name=st.sampled_from(["table.csv", "table.csv.gz"]),
+    block=st.sampled_from([1, 7, 2**18]),
+)
+def test_other_separators_encodings_and_packed_files(pieces, sep, encoding, name, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_text, "_BLOCK", block)
+    text = f"x{sep}y\n" + "".join(piece.replace(",", sep) for piece in pieces)
+    path, content = tmp_path / name, text.encode(encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert rows_by_fairdp(path, 2, TableFormat(sep=sep, encoding=encoding)) == rows_by_csv(text, sep)
 
 
 @pytest.mark.parametrize("text", ['x,y\n1, "a, b"\n', 'x,y\n1,"a"b\n'])

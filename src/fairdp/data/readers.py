@@ -158,7 +158,7 @@ def _folder_parts(folder: Path, rows: int, written: TableFormat) -> Parts:
 
 def _arrow_parts(path: Path, rows: int) -> Parts:
     """A file of Arrow's, which is also what Feather is, or a stream of it."""
-    with _readable(path, "an Arrow or Feather file"), pa.memory_map(str(path)) as source:
+    with _readable(path, "an Arrow or Feather file"), pa.OSFile(str(path)) as source:
         try:
             file = pa.ipc.open_file(source)
             batches = (file.get_batch(place) for place in range(file.num_record_batches))
