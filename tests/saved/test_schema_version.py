@@ -14,7 +14,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 13, "b5f87d23ebfbb78d"
+VERSION, DIGEST = 14, "b5f87d23ebfbb78d"
 
 
 def _constants(module: ModuleType) -> list[str]:

@@ -146,13 +146,18 @@ def seed_option(help: str) -> Decorator:
 # How a table is written: said here, or by the schema, and never guessed while records are read.
 format_options = together(
     in_section(
-        DATA, "--sep", metavar="CHAR", help="Between the cells of a text file; tab is a word for it.  [default: ,]"
+        DATA,
+        "--sep",
+        metavar="CHAR",
+        help="Between the cells of a text file; tab is a word for it.  [default: the schema's, or ,]",
     ),
-    in_section(DATA, "--decimal", type=click.Choice([".", ","]), help="Sign of decimals.  [default: .]"),
+    in_section(
+        DATA, "--decimal", type=click.Choice([".", ","]), help="Sign of decimals.  [default: the schema's, or .]"
+    ),
     in_section(DATA, "--thousands", metavar="CHAR", help="Between thousands: a point, comma, blank or '' for nothing."),
-    in_section(DATA, "--encoding", metavar="NAME", help="Such as cp1252 or utf-16.  [default: utf-8]"),
+    in_section(DATA, "--encoding", metavar="NAME", help="Such as cp1252 or utf-16.  [default: the schema's, or utf-8]"),
     in_section(DATA, "--day-first/--no-day-first", default=None, help="Whether dates are written day, month, year."),
-    in_section(DATA, "--sheet", help="Sheet of a workbook.  [default: its only one]"),
+    in_section(DATA, "--sheet", help="Sheet of a workbook.  [default: the schema's, or its only one]"),
 )
 table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
