@@ -8,7 +8,7 @@ import click
 from fairdp.cli.options import NAMES, format_options, json_option, seed_option, taken_format
 
 
-@click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv\n")
+@click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv --reasons 4\n")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV or Parquet file for the decisions.")
@@ -18,10 +18,23 @@ from fairdp.cli.options import NAMES, format_options, json_option, seed_option, 
     type=NAMES,
     help="Columns that identify people, separated by commas: they are kept, and coins are tossed by them.",
 )
+@click.option(
+    "--reasons",
+    "k",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Say for every negative decision, in up to N columns, why; for the default method on tables.",
+)
 @format_options
 @json_option
 def predict(
-    folder: Path, table: Path, out: Path, id_columns: tuple[str, ...] | None, as_json: bool, **written: Any
+    folder: Path,
+    table: Path,
+    out: Path,
+    id_columns: tuple[str, ...] | None,
+    k: int | None,
+    as_json: bool,
+    **written: Any,
 ) -> None:
     """Write score, probability and decision of the model in FOLDER for every row of TABLE.
 
@@ -31,7 +44,7 @@ def predict(
     from fairdp.cli.printing import print_pairs
     from fairdp.commands.saved_models import run_predict
 
-    report = run_predict(folder, table, out, id_columns=id_columns or (), written=taken_format(written))
+    report = run_predict(folder, table, out, id_columns=id_columns or (), k=k, written=taken_format(written))
     print_pairs(report, as_json=as_json)
 
 

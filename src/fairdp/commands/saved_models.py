@@ -27,6 +27,7 @@ from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
 from fairdp.run.paper_bounds import PaperBounds
+from fairdp.run.reasons import declared_for_reasons
 from fairdp.saved.diagnostics import paper_bounds_of
 
 
@@ -82,10 +83,21 @@ def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
 
 
 def run_predict(
-    folder: Path, table: Path, out: Path, *, id_columns: Sequence[str] = (), written: TableFormat = PLAIN
+    folder: Path,
+    table: Path,
+    out: Path,
+    *,
+    id_columns: Sequence[str] = (),
+    k: int | None = None,
+    written: TableFormat = PLAIN,
 ) -> PredictionReport:
-    """Score, probability and decision for every row of a table; ids are kept, and tell equal rows of people apart."""
+    """Score, probability and decision for every row of a table; ids are kept, and tell equal rows of people apart.
+
+    With ``k`` also so many reasons for each negative decision.
+    """
     estimator, schema = load_saved(folder, written)
+    if k is not None:
+        declared_for_reasons(estimator, k)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ParameterError("out", str(out), "must end in .csv or .parquet")
     if out.exists() and table.exists() and out.samefile(table):
@@ -102,6 +114,8 @@ def run_predict(
         chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
         frame.insert(2, "chance", chances)
     frame = pd.concat([pd.DataFrame(kept), frame], axis=1)
+    if k is not None:
+        frame = pd.concat([frame, estimator.reasons(rows, k=k, person_ids=ids)], axis=1)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
     write_out(out, content)
     return PredictionReport(n_rows=len(frame), positive_rate=float(decisions.mean()), out=str(out))
