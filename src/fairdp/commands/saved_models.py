@@ -126,7 +126,7 @@ def _ids(rows: pd.DataFrame, names: Sequence[str], table: Path) -> dict[str, lis
     for name in names:
         if name not in rows:
             raise ParameterError("id_columns", name, f"is not a column of {str(table)!r}")
-        if name in ("score", "probability", "chance", "decision"):
+        if name in ("score", "probability", "chance", "decision") or name.startswith("reason"):
             raise ParameterError(
                 "id_columns", name, "is the name of a column that is written", "rename it in the table"
             )
