@@ -20,6 +20,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.data.cells import number_of
 from fairdp.data.detection import detected_format
 from fairdp.data.formats import PLAIN, TableFormat
+from fairdp.data.frames import frame_of
 from fairdp.data.plain_cells import plain_texts
 from fairdp.data.proposal import proposed_schema
 from fairdp.data.schema import TableSchema, read_schema
@@ -310,6 +311,12 @@ def test_frames_of_every_library_are_encoded_alike(convert, tmp_path):
     table = read_table(months(tmp_path, people())).astype({"assets": str})
     found = encode_table(convert(pa.Table.from_pandas(table, preserve_index=False)), DECLARED)
     assert_same(found, expected)
+
+
+def test_rows_of_polars_can_be_taken():
+    frame = frame_of(pl.DataFrame({"a": ["x", None, "z"], "b": [1, 2, None]}))
+    assert frame.iloc[[2, 0]]["a"].tolist() == ["z", "x"]
+    assert frame["b"].tolist() == [1, 2, pd.NA]
 
 
 def test_a_classifier_takes_a_stream_that_can_be_read_once():

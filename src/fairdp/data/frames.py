@@ -32,5 +32,9 @@ def known_table(values: Any) -> Any:
 
 def arrow_frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
     """Rows of Arrow as a frame that keeps their types."""
+    for place, field in enumerate(part.schema):
+        if str(field.type) == "string_view":
+            # As polars has it; pandas cannot take rows of it.
+            part = part.set_column(place, field.name, part.column(place).cast(pa.large_string()))
     # In pandas' own types, whole numbers would become floats where another row has none.
     return part.to_pandas(types_mapper=pd.ArrowDtype)
