@@ -56,15 +56,6 @@ def test_groups_of_one_name_are_refused():
         dataclasses.replace(records(), group_names=("f", "f"))
 
 
-def test_a_refit_that_fails_leaves_no_statement():
-    model = FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records())
-    with pytest.raises(KeyboardInterrupt):
-        model.set_params(method="clean").fit_grouped(records(), progress=stop_at(5))
-    assert not hasattr(model, "privacy_")
-    with pytest.raises(ValueError, match="not fitted"):
-        model.predict(records().X)
-
-
 def test_a_resumed_run_remembers_that_it_was_seeded(tmp_path):
     path = tmp_path / "checkpoint"
     stopped = dataclasses.replace(stop_at(8), checkpoint=path)

@@ -16,6 +16,7 @@ from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
+from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.metrics.scoring import within_gap
 from fairdp.randomness import Generators, seed_of
@@ -90,8 +91,6 @@ def tune(
             "is for one fit: a search finds the noise of its trials from `epsilon`",
             "leave it out",
         )
-    if estimator.ledger is not None:
-        raise ParameterError("ledger", estimator.ledger, "is for one fit", "use the command fairdp tune, which has one")
     progress = options.get("progress")
     if progress is not None and progress.checkpoint is not None:
         where = str(progress.checkpoint)
@@ -102,16 +101,18 @@ def tune(
     rng = np.random.default_rng(int.from_bytes(generators.key("trials"), "little"))
     epsilon, trial = _planned(estimator, candidates, data, generators, expected)
     best, best_score = None, -np.inf
-    # First how many, then which: neither depends on the records or on the outcome of a trial.
-    for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
-        observe(candidates[index])
-        model = _with(estimator, candidates[index], epsilon)
-        model.random_state = int.from_bytes(rng.bytes(16), "little") if seeded else None
-        model.fit_grouped(data, trial=trial, **options)
-        score = _score(model, max_gap)
-        if best is None or score > best_score:
-            best, best_score = model, score
-    assert best is not None
+    with Spending(estimator.ledger, command="tune") as spending:
+        # First how many, then which: neither depends on the records or on the outcome of a trial.
+        for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
+            observe(candidates[index])
+            model = _with(estimator, candidates[index], epsilon)
+            model.random_state = int.from_bytes(rng.bytes(16), "little") if seeded else None
+            model.fit_grouped(data, trial=trial, spending=spending, **options)
+            score = _score(model, max_gap)
+            if best is None or score > best_score:
+                best, best_score = model, score
+        assert best is not None
+        best.privacy_ = spending.completed(best.privacy_)
     return best
 
 

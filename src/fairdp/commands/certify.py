@@ -43,7 +43,8 @@ from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
-from fairdp.saved.folder import is_signed
+from fairdp.saved.fitted import saved_form
+from fairdp.saved.folder import is_signed, write_model
 from fairdp.saved.place import check_place, place_of_model
 from fairdp.saved.used_records import (
     TRAINING,
@@ -128,7 +129,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
     assumed = _assumed(task, register.knows_training)
     estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
-    estimator.save(task.folder)
+    write_model(task.folder, saved_form(estimator))
     note = spending.note()
     say_spent(spending)
     return CertificateReport(

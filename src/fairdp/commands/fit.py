@@ -29,7 +29,8 @@ from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
 from fairdp.run.settings import RunSettings
-from fairdp.saved.folder import MARKER
+from fairdp.saved.fitted import saved_form
+from fairdp.saved.folder import MARKER, write_model
 from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints
 from fairdp.tuning import tune
@@ -253,7 +254,7 @@ def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint:
     replaced = (out / MARKER).exists()
     try:
         with with_used_records(out, used.of_model(estimator.score_model_.digest())):
-            estimator.save(out)
+            write_model(out, saved_form(estimator))
     except OSError as error:
         kept = f"add `resume` to continue from {str(checkpoint)!r}" if checkpoint else ""
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}", kept) from None

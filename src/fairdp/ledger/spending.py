@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,8 +71,9 @@ class Spending:
         """The records of these parts are used, the others of the table are not."""
         if self._hasher is not None and self._charged is None:
             rows = [part.rows for part in parts if part.rows is not None]
+            hashed = self._hasher.hashed().take(np.concatenate(rows)) if rows else None
             # Of records that were encoded elsewhere nobody knows what they were: any of the table may be among them.
-            self._charged = self._hasher.hashed().take(np.concatenate(rows)) if rows else None
+            self._charged = hashed if hashed is not None and hashed.views else None
 
     def charge_all(self) -> None:
         """All records of the table are used."""
@@ -151,10 +151,11 @@ class Spending:
             epsilon_sum=total.epsilon_sum,
         )
 
-    def complete_for(self, fitted: Any) -> None:
-        """Put what the ledger says into the privacy record of an estimator, and note that its release is done."""
-        fitted.privacy_ = replace(fitted.privacy_, ledger=self.note())
+    def completed(self, privacy: PrivacySpent) -> PrivacySpent:
+        """Note that a fit is done; its privacy record with what the ledger says of its table."""
+        said = replace(privacy, ledger=self.note())
         self.complete()
+        return said
 
     def complete(self) -> str:
         """Note that the release is done; what the record that has spent most has spent, for the data holder's eyes."""

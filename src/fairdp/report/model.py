@@ -16,10 +16,11 @@ from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.origin import FreshRecords
 from fairdp.data.schema import TableSchema
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
-from fairdp.frontier.verdict import Fit, Verdict, judged
+from fairdp.frontier.verdict import Verdict, judged
 from fairdp.methods import METHODS, Method
 from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
 from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
+from fairdp.saved.fitted import paid_counts
 from fairdp.saved.folder import FILES, SUMS, ModelRecord, SavedModel, read_model, sha256
 from fairdp.saved.verify.check import Check
 from fairdp.saved.verify.folder import verify_folder
@@ -150,23 +151,9 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
         exposures=tuple(_exposures(saved.privacy, saved.certificate)),
         rates=() if certified is None else group_rates_of(certified),
         estimates={} if certified is None else estimated_metrics(certified),
-        verdict=judged(_paid_counts(saved)),
+        verdict=judged(paid_counts(saved)),
         frontier=() if saved.model.frontier is None else tuple(frontier_points(saved.model.frontier)),
         chosen=_chosen(saved.model),
-    )
-
-
-def _paid_counts(saved: SavedModel) -> Fit:
-    """What the folder holds that a verdict can be based on."""
-    about = saved.model
-    return Fit(
-        parameters=about.parameters,
-        takes_target=METHODS[str(about.parameters["method"])].takes_target,
-        group_names=about.groups,
-        certificate=saved.certificate,
-        frontier=about.frontier,
-        target=about.target,
-        n_inputs=about.heads[1] - about.model.bias,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairdp._checks import ParameterError, SavedModelError
+from fairdp._checks import SavedModelError
 from fairdp._files import sync_folder
 from fairdp._folders import check_replaceable, claimed
 from fairdp.saved.folder import MARKER, OWN, TENSORS, sha256
@@ -43,8 +43,9 @@ def check_place(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, holds something else, or a model that nobody said to replace."""
     check_replaceable(out, own=OWN, marker=MARKER)
     if not overwrite and (out / MARKER).exists():
-        raise ParameterError(
-            "out", str(out), "holds a model already", "choose another folder, or add `overwrite` to replace it"
+        raise SavedModelError(
+            f"output folder {str(out)!r} holds a model already; choose another folder, or add `overwrite` to replace "
+            "it."
         )
 
 
