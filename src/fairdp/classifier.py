@@ -22,6 +22,7 @@ from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
 from fairdp.data.arrays import declared_groups, grouped_arrays, labelled_arrays, raw_table, records_of
+from fairdp.data.frames import known_table
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.sensitive import codes_of
@@ -94,13 +95,13 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         sensitive_features
             Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
         sample_weight
-            Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not a named
-            parameter, because scikit-learn takes that as a promise that a record of weight two equals two records; here
-            it counts twice as much as a record of weight one, within the same sensitivity.
+            Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not named above: to
+            scikit-learn a record of weight two is two records; here it counts twice, within the same sensitivity.
         """
         unknown = sorted(set(weights) - {"sample_weight"})
         if unknown:
             raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
+        X, sensitive_features = known_table(X), known_table(sensitive_features)
         draft = copy.copy(self)
         data, classes = grouped_arrays(draft, X, y, sensitive_features, weights.get("sample_weight"))
         with Spending(self.ledger, command="fit") as spending:

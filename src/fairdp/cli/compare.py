@@ -19,6 +19,7 @@ from fairdp.cli.options import (
     parameter_options,
     seed_option,
     table_options,
+    taken_format,
     taken_ledger,
 )
 
@@ -152,7 +153,8 @@ def _populations(
     from fairdp.experiments.sweeps.populations import Population
 
     of_table["sensitive"] = of_table["sensitive"] or ()
-    sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
+    written = taken_format(of_table)
+    sources = [Source(table=table, dataset=name, written=written, **of_table) for name in dataset or (None,)]
     table_name = table.name if table else ""
     # Other groups are another comparison: pictures and tables say so.
     groups = f" by {' and '.join(of_table['sensitive'])}" if dataset and of_table["sensitive"] else ""

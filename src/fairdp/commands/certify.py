@@ -35,6 +35,7 @@ from fairdp.commands.progress import say_spent
 from fairdp.commands.saved_models import load_for_dataset, load_saved
 from fairdp.config.certificate import SMALLEST_EPSILON
 from fairdp.config.preregistration import Preregistration
+from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
 from fairdp.ledger.costs import pure_cost
@@ -69,6 +70,7 @@ class CertifyTask:
     ledger: Path | None = None
     budget: float | None = None
     of: int | None = None
+    written: TableFormat = PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +220,7 @@ def _fresh_records(task: CertifyTask, spending: Spending) -> tuple[FairDPClassif
         estimator, test = load_for_dataset(task.folder, task.dataset)
         return estimator, [test]
     assert task.table is not None
-    estimator, schema = load_saved(task.folder)
+    estimator, schema = load_saved(task.folder, task.written)
     return estimator, encoded_batches(task.table, schema, observe=spending.observe or (lambda rows: None))
 
 

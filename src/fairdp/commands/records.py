@@ -11,6 +11,7 @@ from fairdp._checks import InputError
 from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
 from fairdp.commands.split_keys import new_split_key
 from fairdp.data.catalog import load_dataset
+from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema, infer_schema, read_schema
 from fairdp.data.splits import split_by_own_coin
@@ -19,7 +20,7 @@ from fairdp.data.tables import Observe, Read, load_table
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the records come from: a table, or a named data set."""
+    """Where the records come from: a table, of which is said how it is written, or a named data set."""
 
     table: Path | None
     dataset: str | None
@@ -28,6 +29,7 @@ class Source:
     sensitive: tuple[str, ...]
     schema: Path | None
     test_fraction: float
+    written: TableFormat = PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,7 @@ def load_records(
         sensitive=source.sensitive,
         schema_path=source.schema,
         positive=source.positive,
+        written=source.written,
         observe=observe or (lambda rows: None),
         read=read or infer_schema,
     )
@@ -141,6 +144,6 @@ def _read_as(schema: TableSchema) -> list[str]:
 
 
 def _refuse_table_options(source: Source) -> None:
-    for name in ("label", "positive", "schema"):
-        if getattr(source, name):
-            raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")
+    told = [name for name in ("label", "positive", "schema") if getattr(source, name)]
+    for name in (*told, *source.written.to_dict()):
+        raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")
