@@ -13,6 +13,7 @@ import pyarrow.compute
 import pyarrow.csv
 
 from fairdp._checks import DataError
+from fairdp.data.columns import repeated
 
 # Characters that are split into cells at a time.
 _BLOCK = 2**18
@@ -51,9 +52,9 @@ def csv_tables(path: Path, rows: int) -> Iterator[pa.Table]:
 
 def refuse_repeated(path: Path, names: Sequence[str]) -> None:
     """Refuse a table with two columns of one name."""
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"table {str(path)!r} has two columns named {repeated!r}; rename one.")
+    name = repeated(names)
+    if name is not None:
+        raise DataError(f"table {str(path)!r} has two columns named {name!r}; rename one.")
 
 
 def _blocks(path: Path, *, only_first: bool = False) -> Iterator[pa.Table]:

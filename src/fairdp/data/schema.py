@@ -2,6 +2,7 @@
 
 import difflib
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import NDArray
 
 from fairdp._checks import DataError, InputError
+from fairdp._files import content_of
 from fairdp.config import limits
 from fairdp.data.cells import MISSING_WORDS, spelling_of, text_of
 from fairdp.data.columns import (
@@ -24,10 +25,12 @@ from fairdp.data.columns import (
     OtherThan,
     category_codes,
     refuse_missing,
+    repeated,
 )
 from fairdp.data.distinct import spellings_of
 from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
 from fairdp.data.inference import infer_columns, infer_positive, observe
+from fairdp.data.plain_yaml import plain_yaml
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
 
@@ -38,6 +41,8 @@ READ_FROM_TABLE = (
 PROTECTED_KEYS = ("name", "groups", "other")
 SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared", "table", "group_sizes")
 SIZES = SCHEMA_KEYS[-1]
+# Of more groups nothing could be learnt, planned or certified.
+_MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +82,17 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
+        name = repeated(names)
+        if name is not None:
+            raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
         # Making the protected columns checks their values.
         if not self.columns or len(self.sensitive) != len(self.groups) or not self.protected:
             raise DataError(
                 "a schema needs at least one input column besides the label, and one protected column with its values."
             )
+        n_groups = math.prod(len(values) for values in self.groups)
+        if n_groups > _MOST_GROUPS:
+            raise DataError(f"the protected columns make {n_groups} groups, at most {_MOST_GROUPS} are possible.")
         if self.positive == self.negative:
             raise DataError(f"positive and negative must differ, got {self.positive!r} for both.")
 
@@ -210,14 +218,15 @@ def read_schema(path: str | Path) -> TableSchema:
     DataError
         With one line that names the file and the entry at fault.
     """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"schema {str(path)!r} does not exist.")
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"schema {str(path)!r} does not exist.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "its text"
-        raise DataError(f"schema {str(path)!r} is neither YAML nor JSON: {where} cannot be read.") from None
+        content = plain_yaml(content_of(path))
+    except OSError as error:
+        raise DataError(f"schema {str(path)!r} cannot be read: {error.strerror}.") from None
+    except DataError as error:
+        raise DataError(f"schema {str(path)!r} {error.template}.") from None
     try:
         return TableSchema.from_dict(content)
     except InputError as error:

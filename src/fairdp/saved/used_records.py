@@ -193,6 +193,8 @@ def read_used_records(path: Path) -> UsedRecords | None:
         about, tensors = tensors_in(content_of(path, most=MOST_TENSORS), framework="np")
         plain = parsed_json(about.get("fairdp", ""))
         version = plain.get("format") if isinstance(plain, dict) else None
+        if type(version) is not int:
+            raise RecordError("it has no format")
         used = _checked(from_plain(_Record, plain), tensors) if version == FORMAT else None
     except OSError as error:
         raise SavedModelError(
@@ -202,7 +204,7 @@ def read_used_records(path: Path) -> UsedRecords | None:
         raise SavedModelError(f"used records {str(path)!r} are damaged; restore them from a copy.") from None
     if used is None:
         raise SavedModelError(
-            f"used records {str(path)!r} have format {version!r}, this fairdp reads {FORMAT}; install a matching one."
+            f"used records {str(path)!r} have format {version}, this fairdp reads {FORMAT}; install a matching one."
         )
     return used
 
