@@ -72,7 +72,7 @@ def write_key(path: Path, key: bytes) -> None:
 def read_key(path: Path, n_bytes: int) -> bytes | None:
     """The key of this length that a file keeps, or None if there is none."""
     try:
-        key = bytes.fromhex(path.read_text())
+        key = bytes.fromhex(content_of(path).decode())
     except (OSError, ValueError):
         return None
     return key if len(key) == n_bytes else None

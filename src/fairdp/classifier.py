@@ -30,8 +30,9 @@ from fairdp.run.paper_bounds import PaperBounds
 from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
-from fairdp.saved.fitted import loaded_form, saved_form, storable
+from fairdp.saved.fitted import loaded_form, saved_form
 from fairdp.saved.folder import read_model, write_model
+from fairdp.saved.parameters import storable
 from fairdp.saved.retarget import retargeted
 
 if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit does not need it.

@@ -127,6 +127,9 @@ def _run(arguments: list[str]) -> None:
             sys.stdout.flush()
         except BrokenPipeError:
             raise
+        except MemoryError:
+            # Of a table, a schema or a model that is too large: nothing that the program could mend.
+            raise click.ClickException("there is not enough memory for this table, schema or model.") from None
         except (InputError, OSError) as error:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise

@@ -142,7 +142,9 @@ def train_model(
 
 
 def check_unchanged(model: ScoreModel) -> None:
-    """Refuse a trained model whose module has stored what it saw."""
+    """Refuse a trained model whose module has stored what it saw, and one that nobody could use."""
+    if not model.params.isfinite().all():
+        raise InputError("the parameters are no longer finite; use a smaller `learning_rate`.")
     if model.has_changed_itself():
         raise InputError(
             "the module changed its own buffers in training, so it remembers private records; remove these buffers."
