@@ -88,7 +88,9 @@ def _header(path: Path, stream: TextIO) -> tuple[list[str], int]:
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             raise DataError(f"table {str(path)!r} seems to be separated by {name}; save it with commas.")
-    return [name or f"Unnamed: {place}" for place, name in enumerate(header)], reader.line_num
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(header)]
+    refuse_repeated(path, names)
+    return names, reader.line_num
 
 
 def _split_by_arrow(lines: list[str], names: list[str], *, only_first: bool) -> pa.Table | None:

@@ -52,6 +52,8 @@ def _entry(where: str, key: str, value: Any) -> Any:
         return _number(where, value)
     if key == "edges":
         return tuple(_number(where, edge) for edge in listed(where, value))
+    if key == "name":
+        return entry_name(where, value)
     return texts_of(where, value) if key == "categories" else entry_text(where, value)
 
 
@@ -73,6 +75,11 @@ def entry_text(where: str, value: Any) -> str:
     if not isinstance(value, str | int | float):
         raise DataError(f"{where} must be one word or number, got {shown(value)}.")
     return spelling_of(value)
+
+
+def entry_name(where: str, value: Any) -> str:
+    """The name of a column, to the last blank; one that looks like a number may be written without quotes."""
+    return value if isinstance(value, str) else entry_text(where, value)
 
 
 def texts_of(where: str, values: Any) -> tuple[str, ...]:

@@ -2,16 +2,30 @@
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from fairdp._checks import DataError
+from fairdp._files import content_of
 
 # No schema comes near. The number of characters is that of a value without quotes, which may be a number.
 _MOST_BYTES, _MOST_VALUES, _MOST_DEEP, _MOST_CHARACTERS = 2**21, 2**17, 32, 1000
 # Ten times as fast, where PyYAML has it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_plain(path: Path) -> Any:
+    """Plain values from the file of a schema; one clear line if it cannot be read."""
+    if not path.exists():
+        raise FileNotFoundError(f"schema {str(path)!r} does not exist.")
+    try:
+        return plain_yaml(content_of(path))
+    except OSError as error:
+        raise DataError(f"schema {str(path)!r} cannot be read: {error.strerror}.") from None
+    except DataError as error:
+        raise DataError(f"schema {str(path)!r} {error.template}.") from None
 
 
 def plain_yaml(content: bytes) -> Any:

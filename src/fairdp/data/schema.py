@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairdp._checks import DataError, InputError
-from fairdp._files import content_of
 from fairdp.config import limits
 from fairdp.data.cells import MISSING_WORDS, spelling_of, text_of
 from fairdp.data.columns import (
@@ -28,9 +27,19 @@ from fairdp.data.columns import (
     repeated,
 )
 from fairdp.data.distinct import spellings_of
-from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
+from fairdp.data.entries import (
+    COLUMN_TYPES,
+    check_keys,
+    column_of,
+    entry_name,
+    entry_text,
+    listed,
+    others_of,
+    texts_of,
+    truth,
+)
 from fairdp.data.inference import infer_columns, infer_positive, observe
-from fairdp.data.plain_yaml import plain_yaml
+from fairdp.data.plain_yaml import read_plain
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
 
@@ -82,16 +91,14 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
-        name = repeated(names)
-        if name is not None:
+        if (name := repeated(names)) is not None:
             raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
         # Making the protected columns checks their values.
         if not self.columns or len(self.sensitive) != len(self.groups) or not self.protected:
             raise DataError(
                 "a schema needs at least one input column besides the label, and one protected column with its values."
             )
-        n_groups = math.prod(len(values) for values in self.groups)
-        if n_groups > _MOST_GROUPS:
+        if (n_groups := math.prod(map(len, self.groups))) > _MOST_GROUPS:
             raise DataError(f"the protected columns make {n_groups} groups, at most {_MOST_GROUPS} are possible.")
         if self.positive == self.negative:
             raise DataError(f"positive and negative must differ, got {self.positive!r} for both.")
@@ -189,10 +196,10 @@ class TableSchema:
             check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
         schema = cls(
             columns=tuple(column_of(entry) for entry in listed("columns", content["columns"])),
-            label=entry_text("label", content["label"]),
+            label=entry_name("label", content["label"]),
             positive=entry_text("positive", content["positive"]),
             negative=entry_text("negative", content["negative"]),
-            sensitive=tuple(entry_text("sensitive: name", entry["name"]) for entry in sensitive),
+            sensitive=tuple(entry_name("sensitive: name", entry["name"]) for entry in sensitive),
             groups=tuple(texts_of("sensitive: groups", entry["groups"]) for entry in sensitive),
             declared=truth("declared", content.get("declared", True)),
             others=others_of(sensitive),
@@ -218,15 +225,7 @@ def read_schema(path: str | Path) -> TableSchema:
     DataError
         With one line that names the file and the entry at fault.
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"schema {str(path)!r} does not exist.")
-    try:
-        content = plain_yaml(content_of(path))
-    except OSError as error:
-        raise DataError(f"schema {str(path)!r} cannot be read: {error.strerror}.") from None
-    except DataError as error:
-        raise DataError(f"schema {str(path)!r} {error.template}.") from None
+    content = read_plain(Path(path))
     try:
         return TableSchema.from_dict(content)
     except InputError as error:
@@ -295,5 +294,6 @@ def _chosen(positive: object, texts: Sequence[str], label: str) -> str:
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Without empty defaults, which older models do not know."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value != ""}
+    """Without an empty ``other``, which older models do not know."""
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    return {key: value for key, value in plain.items() if key != "other" or value}

@@ -211,7 +211,7 @@ def _readable(path: Path) -> Iterator[None]:
     """Turn what goes wrong inside the reader of Parquet files into one line."""
     try:
         yield
-    except (ValueError, OSError, NotImplementedError):
+    except (ArithmeticError, AttributeError, LookupError, NotImplementedError, OSError, TypeError, ValueError):
         raise DataError(f"table {str(path)!r} is not a Parquet file that can be read.") from None
 
 

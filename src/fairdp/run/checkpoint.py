@@ -226,17 +226,21 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _read(content: bytes, digest: bytes) -> Checkpoint:
-    if hashlib.sha256(content).digest() != digest:
+    if not _fits(content, digest):
         raise RecordError("it is damaged, or of an earlier version: its checksum does not fit")
     about, tensors = tensors_in(content, framework="pt")
     record = from_plain(CheckpointRecord, parsed_json(about.get("fairdp", "")))
     try:
         lasting, present = bytes.fromhex(record.lasting_key), bytes.fromhex(record.present_key)
     except ValueError:
-        raise RecordError("it has no keys") from None
+        lasting = present = b""
     if not len(lasting) == len(present) == KEY_BYTES:
         raise RecordError("it has no keys")
     return Checkpoint(record=record, lasting_key=lasting, present_key=present, tensors=tensors)
+
+
+def _fits(content: bytes, digest: bytes) -> bool:
+    return hashlib.sha256(content).digest() == digest
 
 
 def restore(checkpoint: Checkpoint, state: TrainingState) -> None:
@@ -246,10 +250,7 @@ def restore(checkpoint: Checkpoint, state: TrainingState) -> None:
     state.model.replace_params(tensors["params"].clone())
     # Released before the first step, and not to be released again.
     state.model.load_fixed_state(named(INPUT_LAYER, tensors))
-    optimizer = record.optimizer
-    state.optimizer = FlatOptimizer(
-        optimizer.kind, optimizer.momentum, optimizer.n_updates, state=named(OPTIMIZER, tensors)
-    )
+    state.optimizer = FlatOptimizer(**vars(record.optimizer), state=named(OPTIMIZER, tensors))
     state.memory, average = named(MEMORY, tensors), tensors.get("average")
     state.average = None if average is None else average.clone()
     # Looks that were taken are not taken again: training goes on only after those that met what is required.

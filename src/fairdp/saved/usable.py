@@ -37,19 +37,19 @@ def usable_model(saved: SavedModel, module: ExtractorBuilder | None = None) -> S
     record = saved.model
     if record.model.kind == "custom" and module is None:
         raise SavedModelError("the model was trained with your own module; pass its builder as `module`=.")
-    wrong = next(_contradictions(record, saved.tensors), None)
-    if wrong is None and module is None:
-        wrong = next(_wrong_sizes(record, saved.tensors["params"].numel()), None)
-    if wrong is not None:
-        raise _damaged(wrong)
     try:
+        wrong = next(_contradictions(record, saved.tensors), None)
+        if wrong is None and module is None:
+            wrong = next(_wrong_sizes(record, saved.tensors["params"].numel()), None)
+        if wrong is not None:
+            raise _damaged(wrong)
         model = build_model(record.model, record.shape, module, 0, will_be_replaced=True)
     except InputError:
         raise
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if module is not None:
             raise
-        raise _damaged("network") from error
+        raise _damaged("description") from error
     _fill(model, saved)
     note_learnt(model.extractor)
     return model
