@@ -66,7 +66,7 @@ def _check(text: str) -> None:
         if isinstance(event, yaml.CollectionEndEvent):
             levels.pop()
         elif isinstance(event, yaml.ScalarEvent):
-            if event.style is None and len(event.value) > _MOST_CHARACTERS:
+            if not event.style and len(event.value) > _MOST_CHARACTERS:
                 raise DataError(f"has a value of {len(event.value)} characters in line {line}; put it in quotes")
             keys, is_key = levels[-1] if levels else (set(), itertools.repeat(False))
             if next(is_key):

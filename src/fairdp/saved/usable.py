@@ -114,7 +114,8 @@ def _other_table(record: ModelRecord) -> Iterator[str]:
         yield "number of inputs"
     if record.groups != schema.group_names:
         yield "list of groups"
-    if record.classes != (schema.negative, schema.positive):
+    # Codes, if records were encoded before the fit.
+    if record.classes not in ((schema.negative, schema.positive), (0, 1)):
         yield "list of labels"
 
 

@@ -14,6 +14,7 @@ from fairdp.data.schema import TableSchema
 from fairdp.networks.models import ScoreModel
 from fairdp.saved.folder import TENSORS, SavedModel
 from fairdp.saved.usable import usable_model
+from fairdp.saved.verify.certificate import is_planned
 from fairdp.saved.verify.check import Check, Recorded
 
 # As many rows as the longest list of probes below has.
@@ -38,6 +39,8 @@ def model_check(recorded: Recorded) -> Check:
         groups = np.zeros(len(records), np.int64) if schema is None else schema.encode_groups(probe_rows(schema))[0]
     except InputError as error:
         return Check("model", False, str(error))
+    if not is_planned(recorded):
+        return Check("model", False, "its network is not the one that settings and schema lead to.")
     scores = model.scores(torch.from_numpy(records)).double().numpy()
     chances = record.predictor.chances(model, records, groups=groups, scores=scores)
     decisions = record.predictor.decisions(model, records, groups=groups, scores=scores)
@@ -57,7 +60,7 @@ def _probes(column: Column) -> list[str]:
     if isinstance(column, Numeric):
         return [repr(column.low), repr(column.high), *([""] if column.missing == "indicator" else [])]
     if isinstance(column, Binned):
-        return [repr(column.edges[0]), repr(column.edges[-1])]
+        return [repr(column.edges[0] - 1), repr(column.edges[-1]), repr(column.edges[0])]
     if isinstance(column, Categorical):
         undeclared = "undeclared" if "undeclared" not in column.categories else column.other
         return [column.categories[0], column.categories[-1], *([undeclared] if column.other else [])]
