@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -28,6 +29,7 @@ from fairdp.run.checkpoint import Progress, paid_by
 from fairdp.run.fit import FittedRun, fit_run
 from fairdp.run.paper_bounds import PaperBounds
 from fairdp.run.prepared import Trial, prepare_run
+from fairdp.run.reasons import reasons_of
 from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
 from fairdp.saved.fitted import loaded_form, saved_form
@@ -154,11 +156,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     def verdict_(self) -> Verdict:
         """What the counts that are paid for say of the model: whether it has learnt anything and meets its target."""
         check_is_fitted(self)
-        return judged(self.paid_counts())
-
-    def paid_counts(self) -> Fit:
-        """What was released that a verdict can be based on."""
-        return Fit(
+        released = Fit(
             parameters=self.fitted_parameters_,
             takes_target=METHODS[self.fitted_parameters_["method"]].takes_target,
             group_names=self.group_names_,
@@ -167,6 +165,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
             target=self.target_,
             n_inputs=self.score_model_.width,
         )
+        return judged(released)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")
@@ -194,6 +193,15 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         records = self._records(X)
         groups = None if sensitive_features is None else codes_of(sensitive_features, len(records), self.group_names_)
         return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
+
+    def reasons(self, table: Any, *, k: int = 4, person_ids: Sequence[Any] | None = None) -> pd.DataFrame:
+        """Why `predict` refuses people, in words: ``reason_1`` to ``reason_k``, and whether these ``reasons_suffice``.
+
+        The columns whose public reference would raise the score most, for the default on a table with its schema's
+        columns; other models have none, nor have people who are accepted.
+        """
+        check_is_fitted(self)
+        return reasons_of(self, table, k=k, person_ids=person_ids)
 
     def score(
         self,

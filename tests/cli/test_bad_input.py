@@ -228,6 +228,15 @@ def test_a_model_refuses_tables_it_cannot_read(run, model):
     check_refusal(run, ("evaluate", model, "people.csv", "--confidence", 95), ["confidence", "95"])
 
 
+def test_a_network_has_no_reasons_and_decides_nothing_when_asked_for_them(run):
+    assert run(*DECLARED, "--certify-fraction", 0, "--model", "mlp").code == 0
+    asked = ("predict", "model", "people.csv", "--out", "o.csv", "--reasons", 4)
+    check_refusal(run, asked, ["--reasons=4", "networks", "have no reasons", "leave it out"])
+    check_refusal(run, (*asked[:-1], 0), ["--reasons", "0"])
+    assert not Path("o.csv").exists()
+    assert run(*asked[:-2]).code == 0
+
+
 def test_a_changed_model_is_refused_by_every_command(run, model):
     with open("model/privacy.json", "a") as file:
         file.write(" ")

@@ -183,6 +183,11 @@ def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, table, tm
     decisions = pd.read_csv(tmp_path / "decisions.csv")
     assert predicted["n_rows"] == len(decisions) == 200
     assert set(decisions["decision"]) == {"no", "yes"}
+    answer("predict", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "said.parquet", "--reasons", 2)
+    said = pd.read_parquet(tmp_path / "said.parquet")
+    pd.testing.assert_frame_equal(said[["score", "probability"]], decisions[["score", "probability"]])
+    assert ((said["reason_1"] != "") == (said["decision"] == "no")).all()
+    assert (said["reasons_suffice"].isna() == (said["decision"] == "yes")).all()
 
     rows.to_csv(tmp_path / "labelled.csv", index=False)
     measured = answer("evaluate", tmp_path / "model", tmp_path / "labelled.csv", "--seed", 0)

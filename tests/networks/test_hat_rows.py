@@ -246,3 +246,37 @@ def test_undeclared_inputs_move_the_answer_by_at_most_one_record():
     assert whole.isfinite().all()
     assert 0.9 < max(moves) <= 1 + 1e-9
     assert moves[5] == moves[40] == 0.0
+
+
+def test_frequencies_can_be_read_from_the_weights_again():
+    """Those of the release, where noise was not below zero, with the floor of 6 · 30 / 1000 on each."""
+    rows = layer()
+    noisy = rows.answers(records(1000)) + 3 * torch.rand(rows.width, dtype=torch.float64)
+    rows.learn(noisy, n_records=1000, deviation=30.0)
+    frequencies = noisy.numpy() * math.sqrt(rows.most_squares) / 1000
+    others, hats = rows.released()
+    np.testing.assert_allclose(others, frequencies[:6] + 0.18, rtol=1e-5)
+    # Two scales, two numbers, eight hats.
+    np.testing.assert_allclose(hats.ravel(), frequencies[6 : 6 + 32] + 0.18, rtol=1e-5)
+
+
+def test_hats_of_one_number_are_those_of_a_row():
+    X = records(1)
+    X[:, 6:] = 0.3
+    expected = layer()._entries(X).toarray()[0, 6 : 6 + 32].reshape(2, 2, 8)
+    np.testing.assert_allclose(layer().hats_of(0.3), expected, atol=1e-6)
+
+
+def test_peaks_are_where_people_are():
+    """Hats are on tops at k / 7; between 3/14 and 5/14 most have 0.25, and around 1 on either scale all have 0.9."""
+    rows = HatRows(1, {0: 0.0}, most_squares=3, norm=1.0)
+    X = torch.tensor([[0.25]] * 6 + [[0.3]] * 3 + [[0.9]] * 5 + [[0.5]] * 20)
+    rows.learn(rows.answers(X), n_records=34, deviation=1.0)
+    linear, roots = rows.peaks()[:, 0]
+    assert linear[2] == pytest.approx((0.25 * 256 + 0.5) / 256)
+    # Nobody is within the limits of the hat before it, and those of the next one are none of its own.
+    assert 1 / 14 - 1 / 256 <= linear[1] <= 3 / 14 + 1 / 256
+    # The limit of the last linear hat is 13/14; that of the last root is (13/14)⁴ = 0.74.
+    assert linear[6] == roots[7] == pytest.approx((math.floor(0.9 * 256) + 0.5) / 256)
+    # Everybody who is missing is encoded as the middle: it is no peak.
+    assert not np.isclose([*linear, *roots], 128.5 / 256).any()

@@ -7,13 +7,20 @@ import click
 from fairdp.cli.options import json_option, seed_option
 
 
-@click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv\n")
+@click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv --reasons 4\n")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV or Parquet file for the decisions.")
 @click.option("--id", "id_column", help="Column that identifies people, for predictors that toss coins.")
+@click.option(
+    "--reasons",
+    "k",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Say for every negative decision, in up to N columns, why; for the default method on tables.",
+)
 @json_option
-def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json: bool) -> None:
+def predict(folder: Path, table: Path, out: Path, id_column: str | None, k: int | None, as_json: bool) -> None:
     """Write score, probability and decision of the model in FOLDER for every row of TABLE.
 
     The protected columns are needed only by a dp_postprocess model. If decisions are randomised, the probability of a
@@ -22,7 +29,7 @@ def predict(folder: Path, table: Path, out: Path, id_column: str | None, as_json
     from fairdp.cli.printing import print_pairs
     from fairdp.commands.saved_models import run_predict
 
-    print_pairs(run_predict(folder, table, out, id_column=id_column), as_json=as_json)
+    print_pairs(run_predict(folder, table, out, id_column=id_column, k=k), as_json=as_json)
 
 
 @click.command(epilog="\b\nExample:\n  fairdp evaluate model/ labelled.csv\n")

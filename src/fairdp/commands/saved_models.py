@@ -26,6 +26,7 @@ from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
 from fairdp.run.paper_bounds import PaperBounds
+from fairdp.run.reasons import declared_for_reasons
 from fairdp.saved.diagnostics import paper_bounds_of
 
 
@@ -80,9 +81,16 @@ def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
     return ShiftReport(method=estimator.method, confidence=certificate.confidence, bounds=bounds)
 
 
-def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None = None) -> PredictionReport:
-    """Score, probability and decision for every row of a table; an id tells equal rows of different people apart."""
+def run_predict(
+    folder: Path, table: Path, out: Path, *, id_column: str | None = None, k: int | None = None
+) -> PredictionReport:
+    """Score, probability and decision for every row of a table; an id tells equal rows of different people apart.
+
+    With ``k`` also so many reasons for each negative decision.
+    """
     estimator, schema = load_saved(folder)
+    if k is not None:
+        declared_for_reasons(estimator, k)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ParameterError("out", str(out), "must end in .csv or .parquet")
     if out.exists() and table.exists() and out.samefile(table):
@@ -98,6 +106,8 @@ def run_predict(folder: Path, table: Path, out: Path, *, id_column: str | None =
     if estimator.predictor_.tosses_coins:
         chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
         frame.insert(2, "chance", chances)
+    if k is not None:
+        frame = pd.concat([frame, estimator.reasons(rows, k=k, person_ids=ids)], axis=1)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
     write_out(out, content)
     return PredictionReport(n_rows=len(frame), positive_rate=float(decisions.mean()), out=str(out))

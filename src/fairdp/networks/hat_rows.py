@@ -110,6 +110,39 @@ class HatRows(nn.Module):
         weights = self._public_weights(n_records, deviation) * (frequencies + floor) ** _POWER
         self.weights.copy_(torch.from_numpy(weights))
 
+    def released(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Noisy frequencies, each with the floor added: of the other inputs, and of hats, shape (2, n_numbers, 8).
+
+        They stand in the weights, which are public.
+        """
+        found = self._raised(self._public_weights(1.0, 1.0))[: len(self.others) + 2 * _HATS * len(self.numeric)]
+        return found[: len(self.others)], found[len(self.others) :].reshape(2, len(self.numeric), _HATS)
+
+    def peaks(self) -> NDArray[np.float64]:
+        """The most frequent number around the top of each hat, by the bins, shape (2, n_numbers, 8)."""
+        zeros = self.zeros.double().numpy()[:, None]
+        low, high = -(zeros**0.25), (1 - zeros) ** 0.25
+        # Tops of the hats and the limits between them, on both scales.
+        places = np.arange(2 * _HATS - 1) / (2 * _HATS - 2)
+        roots = low + places * (high - low)
+        tops = np.stack([np.broadcast_to(places, roots.shape), zeros + np.sign(roots) * roots**4])
+        frequencies = self._raised(np.ones(self.width))[self.width - _BINS * len(self.numeric) :].reshape(-1, _BINS)
+        # A number that is missing is encoded as the middle, and nobody need have that.
+        frequencies[:, _BINS // 2] = 0.0
+        bins = np.minimum(np.floor(tops * _BINS), _BINS - 1).astype(np.int64)
+        found = np.empty((2, len(self.numeric), _HATS))
+        for scale, number, hat in np.ndindex(found.shape):
+            first = bins[scale, number, max(0, 2 * hat - 1)]
+            last = bins[scale, number, min(2 * _HATS - 2, 2 * hat + 1)]
+            found[scale, number, hat] = (first + frequencies[number, first : last + 1].argmax() + 0.5) / _BINS
+        return found
+
+    def hats_of(self, number: float) -> NDArray[np.float64]:
+        """The hats of one number, in the place of each, shape (2, n_numbers, 8)."""
+        numbers = torch.full((1, len(self.numeric)), number)
+        scales = np.stack([scale.double().numpy()[0] for scale in (numbers, self._roots(numbers))])
+        return np.maximum(1 - np.abs(scales[:, :, None] * (_HATS - 1) - np.arange(_HATS)), 0.0)
+
     def _public_weights(self, n_records: float, deviation: float) -> NDArray[np.float64]:
         """Weights by kind of entry: hats of many numbers weigh less, and bins as much as there is evidence for them."""
         n_numbers = max(1, len(self.numeric))
@@ -118,6 +151,10 @@ class HatRows(nn.Module):
         bins = hats * min(_MOST_FINE, (min(_ALL_FINE, evidence) / n_numbers) ** 3)
         counts = [len(self.others), 2 * _HATS * len(self.numeric), _BINS * len(self.numeric)]
         return np.repeat([1.0, hats, bins], counts)
+
+    def _raised(self, public: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Frequencies with the floor added, from the weights that they became beside public ones."""
+        return np.asarray((self.weights.double().numpy() / public) ** (1 / _POWER))
 
     def _others(self, records: Tensor) -> Tensor:
         others = records[:, self.others]

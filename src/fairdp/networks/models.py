@@ -246,6 +246,11 @@ class ScoreModel:
         parts = [part.softmax(1) for part in logits]
         return torch.cat(parts) if parts else torch.empty(0, self.n_cells, dtype=torch.float64)
 
+    def worths(self, X: Tensor) -> Tensor:
+        """Scores of a joint model in double precision: beside −1, single precision loses what a change is worth."""
+        assert self.cell_values is not None
+        return self.cell_chances(X) @ self.cell_values
+
     def probabilities(self, X: Tensor) -> Tensor:
         """Chance of label 1, shape (n_records,): what the model believes, whatever is decided about it."""
         return self.cell_chances(X)[:, 1::2].sum(1) if self.n_cells else self.scores(X).double().sigmoid()
@@ -253,7 +258,7 @@ class ScoreModel:
     def _plain_scores(self, X: Tensor) -> Tensor:
         """Mean score of the heads; the extractor runs as at prediction (no dropout)."""
         if self.cell_values is not None:
-            return (self.cell_chances(X) @ self.cell_values).float()
+            return self.worths(X).float()
         # In double precision, so that a record's score hardly depends on how many others are scored with it.
         weights, bias = self.split(self.heads.mean(0).double())
         parts = [(embedded.double() @ weights + bias).float() for embedded in self.embeddings(X)]
