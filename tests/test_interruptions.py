@@ -73,7 +73,7 @@ def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "a").exists()
-    assert 0 < read_checkpoint(checkpoint).step < N_STEPS
+    assert 0 < read_checkpoint(checkpoint).record.step < N_STEPS
     finish(start("--seed", 1, "--checkpoint", checkpoint, "--resume", "--out", tmp_path / "b"))
     finish(whole)
     for name in ("model.safetensors", "privacy.json", "certificate.json"):
@@ -100,7 +100,7 @@ def test_ctrl_c_and_sigterm_end_with_one_line_and_leave_nothing(tmp_path, number
     assert os.listdir(tmp_path) == ["checkpoints"]
     # What was asked for stays: the run can be continued.
     assert os.listdir(checkpoint.parent) == ["run.ckpt"]
-    assert read_checkpoint(checkpoint).step > 0
+    assert read_checkpoint(checkpoint).record.step > 0
 
 
 def descendants(process: int) -> set[int]:

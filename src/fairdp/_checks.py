@@ -111,5 +111,6 @@ def sample_rate(**values: float) -> None:
 def one_of(choices: Collection[str], **values: str) -> None:
     """Every value is one of the choices."""
     for name, value in values.items():
-        if value not in choices:
+        # In a tuple even what cannot be hashed is looked up.
+        if value not in tuple(choices):
             raise ParameterError(name, value, f"must be one of {', '.join(sorted(choices))}")

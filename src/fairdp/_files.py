@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what goes into them: JSON that every reader accepts."""
+"""Files that are written whole or not at all, and what goes into them: JSON and tensors, read within limits."""
 
 import errno
 import glob
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,11 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from fairdp._checks import ParameterError
 
 T = TypeVar("T")
+
+# What we write is far below: of anything larger, only the reading would be noticed.
+_MOST_JSON, _MOST_DEEP, _MOST_DIGITS = 2**24, 32, 300
+MOST_TENSORS = 2**33
+_MODULES = {"np": "numpy", "pt": "torch"}
 
 
 def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
@@ -86,7 +92,7 @@ def write_key(path: Path, key: bytes) -> None:
 def read_key(path: Path, n_bytes: int) -> bytes | None:
     """The key of this length that a file keeps, or None if there is none."""
     try:
-        key = bytes.fromhex(path.read_text())
+        key = bytes.fromhex(content_of(path).decode())
     except (OSError, ValueError):
         return None
     return key if len(key) == n_bytes else None
@@ -107,15 +113,60 @@ def allowed_mode(mode: int) -> int:
     return mode & ~mask
 
 
-def parsed_json(content: bytes) -> Any:
-    """What JSON says, if it says everything once: of a name that stands twice, readers see different values."""
+def content_of(path: Path, *, most: int = _MOST_JSON) -> bytes:
+    """The bytes of a regular file; of a pipe or a device nobody knows when they end."""
+    if not path.is_file():
+        raise (
+            OSError(errno.EINVAL, "not a file", str(path))
+            if path.exists()
+            else FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        )
+    if path.stat().st_size > most:
+        raise OSError(errno.EFBIG, "too large", str(path))
+    return path.read_bytes()
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise RecordError("a name stands twice in one object")
-        return dict(pairs)
 
-    return json.loads(content, object_pairs_hook=once)
+def parsed_json(content: bytes | str) -> Any:
+    """What JSON says, if it says everything once, in numbers that are numbers; else a `RecordError`.
+
+    Of a name that stands twice, readers see different values.
+    """
+    if len(content) > _MOST_JSON:
+        raise RecordError("it is too long")
+    try:
+        value = json.loads(
+            content, object_pairs_hook=_once, parse_int=_whole, parse_float=_finite, parse_constant=_finite
+        )
+    except RecursionError:
+        raise RecordError("it is nested too deeply") from None
+    except ValueError:
+        raise RecordError("it is no JSON") from None
+    level = [value]
+    for _ in range(_MOST_DEEP):
+        inner = [one for one in level if isinstance(one, (dict, list))]
+        level = [item for one in inner for item in (one.values() if isinstance(one, dict) else one)]
+        if not level:
+            return value
+    raise RecordError("it is nested too deeply")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise RecordError("a name stands twice in one object")
+    return dict(pairs)
+
+
+def _whole(digits: str) -> int:
+    # Python itself refuses some thousand digits, and floats end at some hundred.
+    if len(digits) > _MOST_DIGITS:
+        raise RecordError("a number is too large")
+    return int(digits)
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(float(number)):
+        raise RecordError("a number is not finite")
+    return float(number)
 
 
 def json_bytes(value: object) -> bytes:
@@ -131,14 +182,17 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def described_tensors(path: Path, *, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file of tensors says of itself, and the tensors, of NumPy ("np") or torch ("pt")."""
-    # On use: commands that read no tensors should not wait for it.
-    from safetensors import safe_open
+def tensors_in(content: bytes, *, framework: Literal["np", "pt"]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file of tensors says of itself, and the tensors, of NumPy ("np") or torch ("pt"); else a `RecordError`."""
+    # On use: commands that read no tensors should not wait for them.
+    from safetensors import SafetensorError
 
-    with safe_open(path, framework=framework) as file:
-        names = file.keys()
-        return json.loads(file.metadata()["fairdp"]), {name: file.get_tensor(name) for name in names}
+    header = parsed_json(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    try:
+        tensors = import_module(f"safetensors.{_MODULES[framework]}").load(content)
+    except (SafetensorError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        raise RecordError("its tensors cannot be read") from None
+    return header.get("__metadata__", {}), tensors
 
 
 class RecordError(TypeError):
@@ -174,7 +228,7 @@ def _read(kind: Any, value: Any, name: str) -> Any:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return _read_union(parts, value, name)
-    if origin is Literal and value in parts:
+    if origin is Literal and any(type(value) is type(part) and value == part for part in parts):
         return value
     if isinstance(kind, type) and issubclass(kind, Enum) and value in tuple(kind):
         return kind(value)
@@ -184,6 +238,8 @@ def _read(kind: Any, value: Any, name: str) -> Any:
         return {key: _read(parts[1], item, f"{name}.{key}") for key, item in value.items()}
     if origin is tuple and isinstance(value, list):
         each = parts[:1] * len(value) if parts[-1] is ... else parts
+        if len(each) != len(value):
+            raise RecordError(f"{name} has {len(value)} values")
         return tuple(_read(part, item, name) for part, item in zip(each, value, strict=True))
     if kind is float and (value is None or type(value) is int):
         return math.inf if value is None else float(value)

@@ -36,8 +36,9 @@ from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.reasons import reasons_of
 from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
-from fairdp.saved.fitted import loaded_form, paid_counts, saved_form, storable
+from fairdp.saved.fitted import loaded_form, paid_counts, saved_form
 from fairdp.saved.folder import read_model, write_model
+from fairdp.saved.parameters import storable
 from fairdp.saved.place import place_for_model
 from fairdp.saved.retarget import retargeted
 

@@ -53,7 +53,7 @@ def interrupted(path, step, **settings):
 def finished(path, **settings):
     """Killed with the last checkpoint written, as the frontier is about to be read."""
     run(path, **settings)
-    assert read_checkpoint(path).step == SETTINGS["n_steps"]
+    assert read_checkpoint(path).record.step == SETTINGS["n_steps"]
 
 
 def assert_same(resumed, whole):

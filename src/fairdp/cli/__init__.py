@@ -40,6 +40,7 @@ from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 
 DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+_LONGEST_LINE = 1600
 
 
 @click.group(
@@ -127,6 +128,9 @@ def _run(arguments: list[str]) -> None:
             sys.stdout.flush()
         except BrokenPipeError:
             raise
+        except MemoryError:
+            # Of a table, a schema or a model that is too large: nothing that the program could mend.
+            raise click.ClickException("there is not enough memory for this table, schema or model.") from None
         except (InputError, OSError) as error:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise
@@ -146,5 +150,9 @@ def _invoked(arguments: list[str]) -> click.Command:
 
 
 def _fail(message: str, code: int) -> None:
-    click.echo("fairdp: " + " ".join(message.split()), err=True)
+    line = " ".join(message.split())
+    # A message may quote what it refuses, of any length; the remedy stands at its end.
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
+    click.echo(f"fairdp: {line}", err=True)
     sys.exit(code)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairdp._checks import DataError, SavedModelError
-from fairdp._files import from_plain, parsed_json, to_plain
+from fairdp._files import content_of, from_plain, parsed_json, to_plain
 from fairdp.accounting.ledger_note import LedgerNote
 from fairdp.ledger.book import Ledger, Receipt
 from fairdp.ledger.composition import Total
@@ -96,7 +96,7 @@ def check_ledger(path: Path, folders: Iterable[Path]) -> int:
 def _receipt_of(folder: Path) -> Receipt:
     """What a model folder keeps of its entry; read without the model, which nobody needs here."""
     try:
-        note = from_plain(LedgerNote, parsed_json((folder / "privacy.json").read_bytes())["ledger"])
+        note = from_plain(LedgerNote, parsed_json(content_of(folder / "privacy.json"))["ledger"])
     except (OSError, ValueError, LookupError, TypeError):
         raise SavedModelError(
             f"{str(folder)!r} names no entry of a ledger: it is no saved model, or none was kept."

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ class Numeric:
     missing: str = "error"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        if not (self.low < self.high and math.isfinite(self.high - self.low)):
             bounds = f"low={self.low!r} and high={self.high!r}"
             raise DataError(f"column {self.name!r} needs finite bounds with low < high, got {bounds}.")
         _checks.one_of(("linear", "signed_log"), transform=self.transform)
@@ -87,10 +88,12 @@ class Categorical:
 
     def __post_init__(self) -> None:
         if not self.categories or len(set(self.categories)) != len(self.categories):
-            raise DataError(f"column {self.name!r} needs distinct categories, got {list(self.categories)}.")
+            twice = repeated(self.categories)
+            what = "none" if twice is None else f"{twice!r} twice"
+            raise DataError(f"column {self.name!r} needs distinct categories, got {what}.")
         if self.other and self.other not in self.categories:
-            declared = ", ".join(self.categories)
-            raise DataError(f"column {self.name!r}: other must be one of its values ({declared}), got {self.other!r}.")
+            some = ", ".join(self.categories[:12]) + (", …" if len(self.categories) > 12 else "")
+            raise DataError(f"column {self.name!r}: other must be one of its values ({some}), got {self.other!r}.")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -100,7 +103,7 @@ class Categorical:
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_categories)."""
         codes = category_codes(values, self.name, self.categories, other=self.other)
-        return np.eye(len(self.categories), dtype=np.float32)[codes]
+        return _one_hot(codes, len(self.categories))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +114,9 @@ class Binned:
     edges: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not self.edges or any(a >= b for a, b in itertools.pairwise(self.edges)):
-            raise DataError(f"column {self.name!r} needs increasing edges, got {list(self.edges)}.")
+        rising = all(a < b for a, b in itertools.pairwise(self.edges))
+        if not self.edges or not rising or not all(map(math.isfinite, self.edges)):
+            raise DataError(f"column {self.name!r} needs increasing edges, all of them finite.")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -124,7 +128,7 @@ class Binned:
         """One-hot rows, shape (n_samples, n_edges + 1)."""
         numbers = numbers_of(values)
         refuse_missing(self.name, np.isnan(numbers), values.index, remedy="fill the row or leave it out")
-        return np.eye(len(self.edges) + 1, dtype=np.float32)[np.searchsorted(self.edges, numbers, side="right")]
+        return _one_hot(np.searchsorted(self.edges, numbers, side="right"), len(self.edges) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,6 +202,17 @@ def category_codes(
     remedy = f"declare the category {missing!r} or fill the row" if missing else "fill or drop them"
     refuse_missing(name, places == _ABSENT, values.index, remedy=remedy)
     return places
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """The first name that stands twice, if one does."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _one_hot(codes: NDArray[np.int64], n_columns: int) -> NDArray[np.float32]:
+    rows = np.zeros((len(codes), n_columns), dtype=np.float32)
+    rows[np.arange(len(codes)), codes] = 1.0
+    return rows
 
 
 def _places(

@@ -18,6 +18,7 @@ import pyarrow.compute
 import pyarrow.csv
 
 from fairdp._checks import DataError
+from fairdp.data.columns import repeated
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.plain_cells import plain_table
 
@@ -57,9 +58,9 @@ def csv_tables(path: Path, rows: int, written: TableFormat = PLAIN) -> Iterator[
 
 def refuse_repeated(path: Path, names: Sequence[str]) -> None:
     """Refuse a table with two columns of one name."""
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise DataError(f"table {str(path)!r} has two columns named {repeated!r}; rename one.")
+    name = repeated(names)
+    if name is not None:
+        raise DataError(f"table {str(path)!r} has two columns named {name!r}; rename one.")
 
 
 def separator_of(path: Path, written: TableFormat = PLAIN) -> str:
@@ -127,7 +128,9 @@ def _header(path: Path, stream: TextIO, sep: str) -> tuple[list[str], int]:
         if len(header) == 1 and separator in header[0]:
             remedy = "name it with `sep`, or let fairdp schema find it"
             raise DataError(f"table {str(path)!r} seems to be separated by {name}; {remedy}.")
-    return [name or f"Unnamed: {place}" for place, name in enumerate(header)], reader.line_num
+    names = [name or f"Unnamed: {place}" for place, name in enumerate(header)]
+    refuse_repeated(path, names)
+    return names, reader.line_num
 
 
 def _split_by_arrow(lines: list[str], names: list[str], sep: str, *, only_first: bool) -> pa.Table | None:

@@ -184,5 +184,5 @@ def _readable(path: Path, what: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (ValueError, OSError, NotImplementedError):
+    except (ArithmeticError, AttributeError, LookupError, NotImplementedError, OSError, TypeError, ValueError):
         raise DataError(f"table {str(path)!r} is not {what} that can be read.") from None

@@ -2,6 +2,7 @@
 
 import difflib
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import NDArray
 
 from fairdp._checks import DataError, InputError
@@ -24,12 +24,24 @@ from fairdp.data.columns import (
     OtherThan,
     category_codes,
     refuse_missing,
+    repeated,
 )
 from fairdp.data.distinct import spellings_of
-from fairdp.data.entries import COLUMN_TYPES, check_keys, column_of, entry_text, listed, others_of, texts_of, truth
+from fairdp.data.entries import (
+    COLUMN_TYPES,
+    check_keys,
+    column_of,
+    entry_name,
+    entry_text,
+    listed,
+    others_of,
+    texts_of,
+    truth,
+)
 from fairdp.data.formats import PLAIN, TableFormat, format_of
 from fairdp.data.frames import frame_of
 from fairdp.data.inference import chosen_positive, infer_columns, observe
+from fairdp.data.plain_yaml import read_plain
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
 
@@ -41,6 +53,8 @@ PROTECTED_KEYS = ("name", "groups", "other")
 SIZES = "group_sizes"
 REQUIRED_KEYS = ("label", "positive", "negative", "sensitive", "columns")
 SCHEMA_KEYS = (*REQUIRED_KEYS, "declared", "table", "format", SIZES)
+# Of more groups nothing could be learnt, planned or certified.
+_MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +97,15 @@ class TableSchema:
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
+        if (name := repeated(names)) is not None:
+            raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
         # Making the protected columns checks their values.
         if not self.columns or len(self.sensitive) != len(self.groups) or not self.protected:
             raise DataError(
                 "a schema needs at least one input column besides the label, and one protected column with its values."
             )
+        if (n_groups := math.prod(map(len, self.groups))) > _MOST_GROUPS:
+            raise DataError(f"the protected columns make {n_groups} groups, at most {_MOST_GROUPS} are possible.")
         if self.positive == self.negative:
             raise DataError(f"positive and negative must differ, got {self.positive!r} for both.")
 
@@ -192,10 +207,10 @@ class TableSchema:
             check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
         schema = cls(
             columns=tuple(column_of(entry) for entry in listed("columns", content["columns"])),
-            label=entry_text("label", content["label"]),
+            label=entry_name("label", content["label"]),
             positive=entry_text("positive", content["positive"]),
             negative=entry_text("negative", content["negative"]),
-            sensitive=tuple(entry_text("sensitive: name", entry["name"]) for entry in sensitive),
+            sensitive=tuple(entry_name("sensitive: name", entry["name"]) for entry in sensitive),
             groups=tuple(texts_of("sensitive: groups", entry["groups"]) for entry in sensitive),
             declared=truth("declared", content.get("declared", True)),
             others=others_of(sensitive),
@@ -222,14 +237,7 @@ def read_schema(path: str | Path) -> TableSchema:
     DataError
         With one line that names the file and the entry at fault.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"schema {str(path)!r} does not exist.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "its text"
-        raise DataError(f"schema {str(path)!r} is neither YAML nor JSON: {where} cannot be read.") from None
+    content = read_plain(Path(path))
     try:
         return TableSchema.from_dict(content)
     except InputError as error:
@@ -289,5 +297,6 @@ def refuse_unfilled(frame: pd.DataFrame, name: str) -> None:
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Without empty defaults, which older models do not know."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value != ""}
+    """Without an empty ``other``, which older models do not know."""
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    return {key: value for key, value in plain.items() if key != "other" or value}

@@ -48,7 +48,7 @@ def _within(path: Path, look: Callable[[Any], Any]) -> Any:
     try:
         with CalamineWorkbook.from_path(str(path)) as book:
             return look(book)
-    except (CalamineError, OSError):
+    except (CalamineError, OSError, RuntimeError, ValueError):
         raise DataError(f"table {str(path)!r} is not a workbook that can be read.") from None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairdp._checks import DataError, InputError, ParameterError
-from fairdp._files import RecordError, from_plain, json_bytes, parsed_json, write_file
+from fairdp._files import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp._format import rounded_up
 from fairdp.accounting.ledger_note import LedgerNote
 from fairdp.accounting.mechanisms import PrivacyBudget
@@ -215,7 +215,7 @@ def _kept_receipt(checkpoint: Path | None) -> Receipt | None:
     if checkpoint is None or not receipt_path(checkpoint).exists():
         return None
     try:
-        return from_plain(Receipt, parsed_json(receipt_path(checkpoint).read_bytes()))
-    except (OSError, RecordError, ValueError):
+        return from_plain(Receipt, parsed_json(content_of(receipt_path(checkpoint))))
+    except (OSError, RecordError):
         path = str(receipt_path(checkpoint))
         raise DataError(f"{path!r} is damaged; remove it, and the run will have an entry of its own.") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairdp._checks import InputError
-from fairdp._files import parsed_json
+from fairdp._files import content_of, parsed_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class AuditSection:
 def read_audit(path: Path, method: str) -> AuditSection:
     """What the file of an audit says about a method."""
     try:
-        record = parsed_json(path.read_bytes())
+        record = parsed_json(content_of(path))
         if method in record["methods"]:
             return _section(record, record["methods"][method], method)
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -1,6 +1,5 @@
 """A comparison as its report shows it: every row as a point of a frontier, in all metrics and utilities at once."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairdp._checks import InputError
+from fairdp._files import content_of, parsed_json
 from fairdp._format import with_error
 from fairdp.report.charts import Scale, path, scale_over
 from fairdp.report.markers import marker_path
@@ -145,7 +145,7 @@ def read_comparison(folder: Path) -> ComparisonReport:
     if not is_comparison(folder):
         raise InputError(f"{str(folder)!r} is not a comparison: it needs {SUMMARY} and {PROVENANCE} of fairdp compare.")
     try:
-        summary, origin = (json.loads((folder / name).read_bytes()) for name in (SUMMARY, PROVENANCE))
+        summary, origin = (parsed_json(content_of(folder / name)) for name in (SUMMARY, PROVENANCE))
         return _report(folder.resolve().name, summary, origin)
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         kind = type(error).__name__

@@ -2,27 +2,37 @@
 
 A checkpoint holds the keys of the noise to come, but not those of noise that was added before it was written. Whoever
 has it can subtract the coming noise, that of the certificate included, so it is written for its owner only, belongs in
-the same safe place as the data, and should go when the run is done.
+the same safe place as the data, and should go when the run is done. After the tensors stands the SHA-256 of all that
+goes before: a file that was damaged anywhere, or cut, is refused.
 """
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
 from fairdp._checks import InputError, ParameterError
-from fairdp._files import described_tensors, try_place, write_file
+from fairdp._files import (
+    MOST_TENSORS,
+    RecordError,
+    content_of,
+    from_plain,
+    json_bytes,
+    parsed_json,
+    tensors_in,
+    try_place,
+    write_file,
+)
 from fairdp.accounting.plan import Plan
+from fairdp.certify.origin import NoisyCounts
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.ledger.spending import Spending
@@ -30,9 +40,13 @@ from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.plan import PlannedRun
+from fairdp.streams import KEY_BYTES
 from fairdp.training.state import FlatOptimizer, TrainingState
 
-FORMAT = 9
+FORMAT = 10
+_DIGEST_BYTES = 32
+# What the names of tensors begin with, by the part of a run that they belong to.
+INPUT_LAYER, OPTIMIZER, MEMORY = "input layer.", "optimizer.", "memory."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,22 +77,49 @@ def paid_by(spending: Spending, table: str, known: Progress | None = None) -> Pr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A run in progress.
+class OptimizerRecord:
+    """How far an optimiser is, beside its tensors."""
+
+    kind: Literal["adam", "sgd"]
+    momentum: float
+    n_updates: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooksRecord:
+    """What looks have released so far."""
+
+    n_ensembles: int
+    counts: tuple[NoisyCounts, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointRecord:
+    """What a checkpoint says beside its tensors.
 
     ``group_sizes`` are the sizes it was planned with, noisy ones if they are private, which must not be counted twice;
-    ``lasting_key`` and ``present_key`` are those of `fairdp.randomness.Generators`.
+    ``lasting_key`` and ``present_key`` are those of `fairdp.randomness.Generators`, in hexadecimal digits.
     """
 
+    format: int
     fingerprint: str
     network: str
     seeded: bool
-    group_sizes: tuple[float, ...]
+    group_sizes: tuple[int | float, ...]
+    lasting_key: str = field(repr=False)
+    present_key: str = field(repr=False)
+    step: int
+    looks: LooksRecord
+    optimizer: OptimizerRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A run in progress: what its file says, its keys as bytes, and its tensors."""
+
+    record: CheckpointRecord
     lasting_key: bytes = field(repr=False)
     present_key: bytes = field(repr=False)
-    step: int
-    looks: dict[str, Any]
-    optimizer: dict[str, Any]
     tensors: dict[str, Tensor] = field(repr=False)
 
 
@@ -148,31 +189,33 @@ def write_checkpoint(
     seeded: bool,
 ) -> None:
     """Replace the checkpoint atomically: a kill at any moment leaves the old one or the new one."""
-    about = {
-        "format": FORMAT,
-        "fingerprint": fingerprint,
-        "network": network_digest(state.model),
-        "seeded": seeded,
-        "group_sizes": group_sizes,
-        "lasting_key": lasting_key.hex(),
-        "present_key": state.chain.present.hex(),
-        "step": state.step,
-        "looks": {"n_ensembles": state.looked.n_ensembles, "counts": state.looked.counts},
-        "optimizer": {
-            "kind": state.optimizer.kind,
-            "momentum": state.optimizer.momentum,
-            "n_updates": state.optimizer.n_updates,
-        },
-    }
+    optimizer, looked = state.optimizer, state.looked
+    record = CheckpointRecord(
+        format=FORMAT,
+        fingerprint=fingerprint,
+        network=network_digest(state.model),
+        seeded=seeded,
+        group_sizes=group_sizes,
+        lasting_key=lasting_key.hex(),
+        present_key=state.chain.present.hex(),
+        step=state.step,
+        looks=LooksRecord(n_ensembles=looked.n_ensembles, counts=tuple(looked.counts)),
+        optimizer=OptimizerRecord(
+            kind="adam" if optimizer.kind == "adam" else "sgd",
+            momentum=optimizer.momentum,
+            n_updates=optimizer.n_updates,
+        ),
+    )
     tensors = {
         "params": state.model.params,
-        **{f"input layer.{name}": value for name, value in state.model.surveyed_state().items()},
-        **{f"optimizer.{name}": value for name, value in state.optimizer.state.items()},
-        **{f"memory.{name}": value for name, value in state.memory.items()},
+        **{INPUT_LAYER + name: value for name, value in state.model.surveyed_state().items()},
+        **{OPTIMIZER + name: value for name, value in state.optimizer.state.items()},
+        **{MEMORY + name: value for name, value in state.memory.items()},
         **({} if state.average is None else {"average": state.average}),
         **({} if state.looked.kept is None else {"kept": state.looked.kept}),
     }
-    write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
+    content = save(tensors, metadata={"fairdp": json_bytes(record).decode()})
+    write_file(path, content + hashlib.sha256(content).digest(), owner_only=True)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -180,63 +223,63 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if not path.exists():
         raise ParameterError("checkpoint", str(path), "does not exist", "leave out `resume` to start a new run")
     try:
-        about, tensors = described_tensors(path, framework="pt")
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, OSError) as error:
-        raise ParameterError("checkpoint", str(path), f"cannot be read ({error})", "start the run again") from error
-    if about["format"] != FORMAT:
-        raise ParameterError("checkpoint", str(path), f"has format {about['format']}, this version reads {FORMAT}")
-    return Checkpoint(
-        fingerprint=about["fingerprint"],
-        network=about["network"],
-        seeded=about["seeded"],
-        group_sizes=tuple(about["group_sizes"]),
-        lasting_key=bytes.fromhex(about["lasting_key"]),
-        present_key=bytes.fromhex(about["present_key"]),
-        step=about["step"],
-        looks=about["looks"],
-        optimizer=about["optimizer"],
-        tensors=tensors,
-    )
+        content = content_of(path, most=MOST_TENSORS)
+        checkpoint = _read(content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:])
+    except (RecordError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ParameterError("checkpoint", str(path), f"cannot be read ({why})", "start the run again") from None
+    if checkpoint.record.format != FORMAT:
+        raise ParameterError(
+            "checkpoint", str(path), f"has format {checkpoint.record.format}, this version reads {FORMAT}"
+        )
+    return checkpoint
 
 
-def restore(checkpoint: Checkpoint, state: TrainingState, *, fingerprint: str) -> None:
-    """Restore a run to where its checkpoint was written."""
-    other = InputError(
-        "the checkpoint belongs to another run: data, method, settings, network and version of fairdp must be the same."
-    )
-    if checkpoint.fingerprint != fingerprint:
-        raise other
-    state.step = checkpoint.step
-    state.model.replace_params(checkpoint.tensors["params"].clone())
+def _read(content: bytes, digest: bytes) -> Checkpoint:
+    if not _fits(content, digest):
+        raise RecordError("it is damaged, or of an earlier version: its checksum does not fit")
+    about, tensors = tensors_in(content, framework="pt")
+    record = from_plain(CheckpointRecord, parsed_json(about.get("fairdp", "")))
+    try:
+        lasting, present = bytes.fromhex(record.lasting_key), bytes.fromhex(record.present_key)
+    except ValueError:
+        lasting = present = b""
+    if not len(lasting) == len(present) == KEY_BYTES:
+        raise RecordError("it has no keys")
+    return Checkpoint(record=record, lasting_key=lasting, present_key=present, tensors=tensors)
+
+
+def _fits(content: bytes, digest: bytes) -> bool:
+    return hashlib.sha256(content).digest() == digest
+
+
+def restore(checkpoint: Checkpoint, state: TrainingState) -> None:
+    """Restore a run to where its checkpoint was written, once that was checked to be one of this run."""
+    record, tensors = checkpoint.record, checkpoint.tensors
+    state.step = record.step
+    state.model.replace_params(tensors["params"].clone())
     # Released before the first step, and not to be released again.
-    state.model.load_fixed_state(_named("input layer.", checkpoint.tensors))
-    if checkpoint.network != network_digest(state.model):
-        raise other
-    state.optimizer = FlatOptimizer(**checkpoint.optimizer, state=_named("optimizer.", checkpoint.tensors))
-    state.memory, average = _named("memory.", checkpoint.tensors), checkpoint.tensors.get("average")
+    state.model.load_fixed_state(named(INPUT_LAYER, tensors))
+    state.optimizer = FlatOptimizer(**vars(record.optimizer), state=named(OPTIMIZER, tensors))
+    state.memory, average = named(MEMORY, tensors), tensors.get("average")
     state.average = None if average is None else average.clone()
     # Looks that were taken are not taken again: training goes on only after those that met what is required.
-    looked, kept = state.looked, checkpoint.tensors.get("kept")
-    looked.n_ensembles, looked.kept = checkpoint.looks["n_ensembles"], None if kept is None else kept.clone()
-    looked.counts = [_nested(counts) for counts in checkpoint.looks["counts"]]
+    looked, kept = state.looked, tensors.get("kept")
+    looked.n_ensembles, looked.kept = record.looks.n_ensembles, None if kept is None else kept.clone()
+    looked.counts = list(record.looks.counts)
     state.chain.present = checkpoint.present_key
 
 
-def _nested(counts: Any) -> Any:
-    """Counts as a certificate holds them."""
-    return tuple(map(_nested, counts)) if isinstance(counts, list) else counts
-
-
-def _named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of one part of a run, by their names in it."""
     return {name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)}
 
 
 class CheckpointWriter:
     """Writes after the first step, the last, and at least this often in between, so an interruption loses little."""
 
-    def __init__(self, progress: Progress, plan: Plan, generators: Generators) -> None:
-        self.progress, self.plan, self.generators = progress, plan, generators
-        self.fingerprint = ""
+    def __init__(self, progress: Progress, plan: Plan, generators: Generators, fingerprint: str) -> None:
+        self.progress, self.plan, self.generators, self.fingerprint = progress, plan, generators, fingerprint
         self._written = -math.inf
 
     def write_if_due(self, state: TrainingState) -> None:

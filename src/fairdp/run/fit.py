@@ -20,7 +20,7 @@ from fairdp.networks.freshness import note_learnt
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.certifying import certified, post_processed
-from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, fingerprint_of, restore
+from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, restore
 from fairdp.run.halting import breached
 from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
@@ -49,8 +49,8 @@ class FittedRun:
 
 def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
     """Train and certify; every record is used for one of the two."""
-    settings, parts, started, looked = prepared.settings, prepared.parts, time.perf_counter(), Looked()
-    if METHODS[settings.method].closed_form:
+    parts, started, looked = prepared.parts, time.perf_counter(), Looked()
+    if METHODS[prepared.settings.method].closed_form:
         solve(prepared.model, parts.train, prepared.plan, prepared.generators)
         return finish_run(prepared, {}, looked, started=started)
     notes = train_model(
@@ -61,8 +61,7 @@ def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
         prepared.generators,
         progress,
         prepared.resumed,
-        held_out=parts.held_out,
-        fixed=(settings.method, settings.certification, settings.predictor),
+        fingerprint=prepared.fingerprint,
         looked=looked,
         look=lambda trainer: breached(prepared, trainer),
     )
@@ -108,26 +107,21 @@ def train_model(
     progress: Progress,
     resumed: Checkpoint | None,
     *,
-    held_out: GroupedData | None = None,
-    fixed: object = None,
+    fingerprint: str = "",
     looked: Looked | None = None,
     look: Callable[[Trainer], bool] = lambda trainer: False,
 ) -> dict[str, list[float]]:
     """Train the model in place, from its start or from a checkpoint, to the end or until a look ends training.
 
-    A checkpoint continues only with the same held-out records and with what else was fixed beforehand. Returns what
-    there is to say of the training besides.
+    Checkpoints are written with the run's ``fingerprint``. Returns what there is to say of the training besides.
     """
     kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(
         model, FlatOptimizer(kind, config.momentum), generators.steps, looked=Looked() if looked is None else looked
     )
-    parts = [data] if held_out is None else [data, held_out]
-    writer = CheckpointWriter(progress, plan, generators)
-    if progress.checkpoint:
-        writer.fingerprint = fingerprint_of(parts, plan, config, model, fixed=fixed)
+    writer = CheckpointWriter(progress, plan, generators, fingerprint)
     if resumed is not None:
-        restore(resumed, state, fingerprint=writer.fingerprint)
+        restore(resumed, state)
 
     def after(state: TrainingState) -> None:
         progress.observe(state.step, plan.n_steps)
@@ -148,7 +142,9 @@ def train_model(
 
 
 def check_unchanged(model: ScoreModel) -> None:
-    """Refuse a trained model whose module has stored what it saw."""
+    """Refuse a trained model whose module has stored what it saw, and one that nobody could use."""
+    if not model.params.isfinite().all():
+        raise InputError("the parameters are no longer finite; use a smaller `learning_rate`.")
     if model.has_changed_itself():
         raise InputError(
             "the module changed its own buffers in training, so it remembers private records; remove these buffers."

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from fairdp.run.certifying import look
 from fairdp.run.prepared import PreparedRun
+from fairdp.run.resuming import due_steps
 from fairdp.training.loop import Trainer
 
 
@@ -19,7 +20,7 @@ def breached(prepared: PreparedRun, trainer: Trainer) -> bool:
 def is_due(prepared: PreparedRun, step: int) -> bool:
     """Whether there is a look after this step; the last is at the finished model, and not among these."""
     n_looks, n_steps = prepared.settings.certification.registration.n_looks, prepared.plan.n_steps
-    return bool(prepared.parts.fraction) and step in {n_steps * number // n_looks for number in range(1, n_looks)}
+    return bool(prepared.parts.fraction) and step in due_steps(n_steps, n_looks)
 
 
 @contextmanager

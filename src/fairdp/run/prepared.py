@@ -16,10 +16,11 @@ from fairdp.methods import METHODS
 from fairdp.networks.building import build_model
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import Checkpoint, Progress, resumed_checkpoint
+from fairdp.run.checkpoint import Checkpoint, Progress, fingerprint_of, resumed_checkpoint
 from fairdp.run.hold_out import Parts, hold_out
-from fairdp.run.plan import plan_of_parts
+from fairdp.run.plan import PlannedRun, plan_of_parts
 from fairdp.run.predictor import Predictor
+from fairdp.run.resuming import check_resumable, check_sizes
 from fairdp.run.settings import RunSettings
 from fairdp.streams import Chain
 
@@ -47,7 +48,8 @@ class Trial:
 class PreparedRun:
     """A run before its first step: which records it trains on, how, with what noise, and what will be promised.
 
-    The model is trained in place. The predictor is the rule that will decide, before any certificate changes it.
+    The model is trained in place. The predictor is the rule that will decide, before any certificate changes it. The
+    fingerprint is that of its checkpoints; empty if none are written.
     """
 
     settings: RunSettings
@@ -60,6 +62,7 @@ class PreparedRun:
     model: ScoreModel
     predictor: Predictor
     resumed: Checkpoint | None
+    fingerprint: str
 
 
 def prepare_run(
@@ -79,7 +82,7 @@ def prepare_run(
     settings = settings.with_budget(settings.kind(data.X.shape[1:]), data.n_groups)
     generators, resumed = _start(settings, progress)
     # Sizes that were released before must not be counted a second time.
-    known = resumed.group_sizes if resumed is not None else trial.sizes if trial is not None else None
+    known = _sizes_of(resumed, settings, data) if resumed is not None else trial.sizes if trial is not None else None
     parts = hold_out(settings, data, generators, split_key=trial.split_key if trial else None, sizes=known)
     progress.observe_parts(parts.train, parts.held_out)
     shape = data.X.shape[1:]
@@ -96,6 +99,17 @@ def prepare_run(
     check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
     model = build_model(model_config, shape, settings.module, generators.start_seed)
     model.smoothing = settings.smoothing(planned.config, generators)
+    fingerprint = _fingerprint(settings, parts, planned, model) if progress.checkpoint is not None else ""
+    if resumed is not None:
+        check_resumable(
+            resumed,
+            model,
+            planned.plan,
+            planned.config,
+            fingerprint=fingerprint,
+            n_groups=data.n_groups,
+            n_looks=settings.certification.registration.n_looks if parts.fraction else 1,
+        )
     # After all that may be refused.
     progress.observe_plan(planned)
     return PreparedRun(
@@ -109,7 +123,19 @@ def prepare_run(
         model=model,
         predictor=_predictor(settings, generators),
         resumed=resumed,
+        fingerprint=fingerprint,
     )
+
+
+def _sizes_of(resumed: Checkpoint, settings: RunSettings, data: GroupedData) -> tuple[float, ...]:
+    """The sizes that a checkpoint's run was planned with."""
+    check_sizes(resumed, data.n_groups * (1 if settings.training["grouping"] == "attribute" else 2))
+    return resumed.record.group_sizes
+
+
+def _fingerprint(settings: RunSettings, parts: Parts, planned: PlannedRun, model: ScoreModel) -> str:
+    fixed = (settings.method, settings.certification, settings.predictor)
+    return fingerprint_of([parts.train, parts.held_out], planned.plan, planned.config, model, fixed=fixed)
 
 
 def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Checkpoint | None]:
@@ -118,7 +144,7 @@ def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Check
         raise ParameterError("method", settings.method, "writes no checkpoints", "leave out `checkpoint`")
     generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
     if resumed is not None:
-        seeded = generators.seeded or resumed.seeded
+        seeded = generators.seeded or resumed.record.seeded
         generators = Generators(lasting_key=resumed.lasting_key, steps=Chain(resumed.present_key), seeded=seeded)
     return generators, resumed
 

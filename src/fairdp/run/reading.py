@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from fairdp._checks import InputError, ParameterError
-from fairdp._files import RecordError, from_plain, json_bytes, parsed_json, write_file
+from fairdp._files import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp.accounting.calibration import reading_for
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.reading import Reading
@@ -118,7 +118,7 @@ def reading_path(checkpoint: Path) -> Path:
 def _kept(checkpoint: Path) -> KeptReading:
     path = reading_path(checkpoint)
     try:
-        return from_plain(KeptReading, parsed_json(path.read_bytes()))
+        return from_plain(KeptReading, parsed_json(content_of(path)))
     except (OSError, RecordError, ValueError):
         raise InputError(
             f"what was read of the table is not in {str(path)!r}, so that the run cannot be continued; restore the "

@@ -5,7 +5,8 @@ from typing import Any
 from fairdp.data.grouped import GroupedData
 from fairdp.run.last_step import LastStep, check_for_paper_bounds, last_step_of
 from fairdp.run.paper_bounds import PaperBounds, paper_bounds
-from fairdp.saved.fitted import Fitted, restored
+from fairdp.saved.fitted import Fitted
+from fairdp.saved.parameters import restored
 
 
 def last_step_of_model(model: Fitted) -> LastStep:

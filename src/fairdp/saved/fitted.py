@@ -1,26 +1,23 @@
 """A fitted estimator as the contents of a model folder, and back."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._checks import SavedModelError
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config.model import ModelConfig
-from fairdp.config.training import plain
 from fairdp.frontier.choice import Target
 from fairdp.frontier.curve import Frontier
 from fairdp.frontier.verdict import Fit
 from fairdp.methods import METHODS
-from fairdp.networks.building import build_model
-from fairdp.networks.freshness import note_learnt
-from fairdp.networks.models import CELL_VALUES, FIXED, ExtractorBuilder, ScoreModel
+from fairdp.networks.models import ExtractorBuilder, ScoreModel
 from fairdp.run.predictor import Predictor
 from fairdp.saved.folder import ModelRecord, SavedModel
+from fairdp.saved.parameters import restored
+from fairdp.saved.usable import usable_model
 
 
 class Fitted(Protocol):
@@ -80,8 +77,8 @@ def paid_counts(saved: SavedModel) -> Fit:
 def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorBuilder | None) -> Any:
     """Inverse of `saved_form`: the estimator, built with the saved parameters, as fitting had left it."""
     record = saved.model
+    model = usable_model(saved, module)
     estimator = build(**{**restored(record.parameters), "module": module})
-    model = rebuild_model(saved, module)
     estimator.model_config_, estimator.score_model_, estimator.predictor_ = record.model, model, record.predictor
     estimator.fitted_parameters_, estimator.feature_schema_ = record.parameters, record.feature_schema
     estimator.privacy_, estimator.certificate_, estimator.notes_ = saved.privacy, saved.certificate, record.notes
@@ -91,41 +88,3 @@ def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorB
     if record.feature_names is not None:
         estimator.feature_names_in_ = np.array(record.feature_names, dtype=object)
     return estimator
-
-
-def rebuild_model(saved: SavedModel, module: ExtractorBuilder | None) -> ScoreModel:
-    """The model of a saved folder; a module is code, so its builder must be given again."""
-    config = saved.model.model
-    if config.kind == "custom" and module is None:
-        raise SavedModelError("the model was trained with your own module; pass its builder as `module`=.")
-    model = build_model(config, saved.model.shape, module, 0, will_be_replaced=True)
-    tensors = dict(saved.tensors)
-    model.replace_params(tensors.pop("params"))
-    model.cell_values = tensors.pop(CELL_VALUES, None)
-    model.load_fixed_state({name.removeprefix(FIXED): value for name, value in tensors.items()})
-    model.smoothing = saved.model.smoothing
-    note_learnt(model.extractor)
-    return model
-
-
-def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them.
-
-    A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
-    """
-    left_out = ("module", "random_state", "ledger", "table")
-    kept = {name: plain(value) for name, value in parameters.items() if name not in left_out}
-    lists = {name: [plain(v) for v in value] for name, value in kept.items() if isinstance(value, (tuple, list))}
-    mappings = {
-        name: {str(key): plain(v) for key, v in value.items()}
-        for name, value in kept.items()
-        if isinstance(value, Mapping)
-    }
-    infinite = {name: "inf" for name, v in kept.items() if isinstance(v, float) and math.isinf(v)}
-    return {**kept, **lists, **mappings, **infinite}
-
-
-def restored(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Inverse of `storable`."""
-    values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load
 from torch import Tensor
 
 from fairdp._checks import SavedModelError
-from fairdp._files import from_plain, json_bytes, parsed_json
+from fairdp._files import MOST_TENSORS, content_of, from_plain, json_bytes, parsed_json, tensors_in
 from fairdp._folders import restore, write_folder
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
@@ -93,14 +92,14 @@ def read_model(folder: Path) -> SavedModel:
                 "one."
             )
         return SavedModel(
-            tensors=load(contents[TENSORS]),
+            tensors=tensors_in(contents[TENSORS], framework="pt")[1],
             model=from_plain(ModelRecord, about),
             privacy=from_plain(PrivacySpent, privacy),
             certificate=read_record(certificate).certificate(),
         )
     except SavedModelError:
         raise
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise SavedModelError(f"saved model {str(folder)!r} is damaged: a record cannot be read ({error}).") from None
 
 
@@ -119,14 +118,24 @@ def checksums(contents: Mapping[str, bytes]) -> bytes:
     return "".join(f"{sha256(content)}  {name}\n" for name, content in sorted(contents.items())).encode()
 
 
+def model_files(folder: Path) -> dict[str, bytes]:
+    """What the files of a model folder hold, by their names; too large ones are refused."""
+    try:
+        return {
+            name: content_of(folder / name, **({"most": MOST_TENSORS} if name == TENSORS else {})) for name in FILES
+        }
+    except OSError as error:
+        raise SavedModelError(f"saved model {str(folder)!r} cannot be read: {error.strerror}.") from None
+
+
 def checked_contents(folder: Path) -> dict[str, bytes]:
     """The files of a model folder by their names, if all are there and fit the sums."""
     missing = [name for name in (*FILES, SUMS) if not (folder / name).is_file()]
     if missing:
         names = ", ".join(missing)
         raise SavedModelError(f"saved model {str(folder)!r} is incomplete: {names} is missing; copy it whole.")
-    contents = {name: (folder / name).read_bytes() for name in FILES}
-    recorded = (folder / SUMS).read_text(errors="replace").split("\n")
+    contents = model_files(folder)
+    recorded = content_of(folder / SUMS).decode(errors="replace").split("\n")
     for line in checksums(contents).decode().splitlines():
         if line not in recorded:
             name = line.split()[1]

@@ -16,7 +16,8 @@ from fairdp.frontier.choice import Target, choose
 from fairdp.frontier.curve import Frontier
 from fairdp.run.read_frontier import target_of
 from fairdp.run.settings import RunSettings
-from fairdp.saved.fitted import Fitted, restored
+from fairdp.saved.fitted import Fitted
+from fairdp.saved.parameters import restored
 
 AnyFitted = TypeVar("AnyFitted", bound=Fitted)
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
 from fairdp._checks import ParameterError, SavedModelError
-from fairdp._files import from_plain, json_bytes, parsed_json, write_file
+from fairdp._files import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp.saved.folder import SIGNATURE, SUMS, checked_contents, checksums
 
 _MAKE = "openssl genpkey -algorithm ed25519 makes one"
@@ -41,7 +41,7 @@ def sign_folder(folder: Path, key: Path) -> str:
     private = _read_private(key)
     sums = checksums(checked_contents(folder))
     # A second line for a file would let its signer's name stand under another file too.
-    if (folder / SUMS).read_bytes() != sums:
+    if content_of(folder / SUMS) != sums:
         raise SavedModelError(f"{SUMS} in {str(folder)!r} has lines that no file needs; restore it before signing.")
     public, signature = private.public_key().public_bytes_raw().hex(), private.sign(sums).hex()
     record = SignatureRecord(algorithm="Ed25519", public_key=public, signature=signature)
@@ -52,14 +52,14 @@ def sign_folder(folder: Path, key: Path) -> str:
 def signature_of(folder: Path, public_key: Ed25519PublicKey, *, files_fit: bool) -> Signed:
     """Whether the holder of a key has signed a folder as it is, and if not, what is wrong."""
     try:
-        record = from_plain(SignatureRecord, parsed_json((folder / SIGNATURE).read_bytes()))
+        record = from_plain(SignatureRecord, parsed_json(content_of(folder / SIGNATURE)))
         signer, signature = bytes.fromhex(record.public_key), bytes.fromhex(record.signature)
     except FileNotFoundError:
         return Signed.MISSING
-    except (OSError, TypeError, ValueError, RecursionError):
+    except (OSError, RecordError, ValueError):
         return Signed.UNREADABLE
     try:
-        public_key.verify(signature, (folder / SUMS).read_bytes())
+        public_key.verify(signature, content_of(folder / SUMS))
     except InvalidSignature:
         if signer != public_key.public_bytes_raw():
             return Signed.ANOTHER_KEY
@@ -96,6 +96,6 @@ def _read_private(path: Path) -> Ed25519PrivateKey:
 
 def _content(parameter: str, path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return content_of(path)
     except OSError as error:
         raise ParameterError(parameter, str(path), f"cannot be read: {error.strerror}") from None

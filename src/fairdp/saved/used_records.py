@@ -12,15 +12,22 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from fairdp._checks import SavedModelError
-from fairdp._files import described_tensors, write_file
+from fairdp._files import (
+    MOST_TENSORS,
+    RecordError,
+    content_of,
+    from_plain,
+    json_bytes,
+    parsed_json,
+    tensors_in,
+    write_file,
+)
 from fairdp.data.grouped import GroupedData
 
 FORMAT = 2
@@ -151,19 +158,31 @@ def check_used_records(path: Path) -> None:
         ) from None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """What the file says beside the fingerprints."""
+
+    format: int
+    key: str
+    model_sha256: str
+    split_key: str
+    uses: tuple[str, ...]
+    digest: str
+
+
 def write_used_records(path: Path, used: UsedRecords) -> None:
     """Replace the file atomically, readable by its owner only."""
-    about = {
-        "format": FORMAT,
-        "key": used.key.hex(),
-        "model_sha256": used.model_sha256,
-        "split_key": used.split_key.hex(),
-        "uses": list(used.uses),
-        "digest": _digest(used),
-    }
+    about = _Record(
+        format=FORMAT,
+        key=used.key.hex(),
+        model_sha256=used.model_sha256,
+        split_key=used.split_key.hex(),
+        uses=tuple(used.uses),
+        digest=_digest(used),
+    )
     # A name may be any text: the file knows uses by their number.
     tensors = {str(i): known for i, known in enumerate(used.uses.values())}
-    write_file(path, save(tensors, metadata={"fairdp": json.dumps(about)}), owner_only=True)
+    write_file(path, save(tensors, metadata={"fairdp": json_bytes(about).decode()}), owner_only=True)
 
 
 def read_used_records(path: Path) -> UsedRecords | None:
@@ -171,14 +190,17 @@ def read_used_records(path: Path) -> UsedRecords | None:
     if not path.exists():
         return None
     try:
-        about, tensors = described_tensors(path, framework="np")
-        version = about["format"]
-        used = _checked(about, tensors) if version == FORMAT else None
+        about, tensors = tensors_in(content_of(path, most=MOST_TENSORS), framework="np")
+        plain = parsed_json(about.get("fairdp", ""))
+        version = plain.get("format") if isinstance(plain, dict) else None
+        if type(version) is not int:
+            raise RecordError("it has no format")
+        used = _checked(from_plain(_Record, plain), tensors) if version == FORMAT else None
     except OSError as error:
         raise SavedModelError(
-            f"used records {str(path)!r} cannot be read ({error}); restore them from a copy."
+            f"used records {str(path)!r} cannot be read ({error.strerror}); restore them from a copy."
         ) from None
-    except (SafetensorError, KeyError, TypeError, ValueError):
+    except (RecordError, ValueError):
         raise SavedModelError(f"used records {str(path)!r} are damaged; restore them from a copy.") from None
     if used is None:
         raise SavedModelError(
@@ -187,13 +209,17 @@ def read_used_records(path: Path) -> UsedRecords | None:
     return used
 
 
-def _checked(about: Mapping[str, Any], tensors: Mapping[str, NDArray[np.uint64]]) -> UsedRecords:
-    uses = {name: tensors[str(i)] for i, name in enumerate(about["uses"])}
-    key, split_key = (bytes.fromhex(about[name]) for name in ("key", "split_key"))
-    used = UsedRecords(key=key, uses=uses, model_sha256=about["model_sha256"], split_key=split_key)
+def _checked(about: _Record, tensors: Mapping[str, NDArray[np.uint64]]) -> UsedRecords:
+    numbers = [str(i) for i in range(len(about.uses))]
+    fit = all(known.dtype == np.uint64 and known.ndim == 1 for known in tensors.values())
+    if sorted(numbers) != sorted(tensors) or len(set(about.uses)) < len(numbers) or not fit:
+        raise RecordError("its uses are not those that it names")
+    uses = {name: tensors[number] for name, number in zip(about.uses, numbers, strict=True)}
+    key, split_key = bytes.fromhex(about.key), bytes.fromhex(about.split_key)
+    used = UsedRecords(key=key, uses=uses, model_sha256=about.model_sha256, split_key=split_key)
     # The file format has no checksum of its own, and one wrong bit would let a used record pass as fresh.
-    if about["digest"] != _digest(used):
-        raise ValueError("its contents do not match its digest")
+    if len(key) != KEY_BYTES or about.digest != _digest(used):
+        raise RecordError("its contents do not match its digest")
     return used
 
 

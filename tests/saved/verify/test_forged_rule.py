@@ -44,15 +44,15 @@ class TestValues:
     def test_values_that_are_missing_or_too_few(self, saved_as, kind):
         folder = saved_as(kind)
         change_tensor(folder, lambda tensors: {name: t for name, t in tensors.items() if name != "cell_values"})
-        assert "rule" in failed(folder)
+        assert "model" in failed(folder)
         folder = saved_as(kind)
         change_tensor(folder, lambda tensors: {**tensors, "cell_values": tensors["cell_values"][:2]})
-        assert "rule" in failed(folder)
+        assert "model" in failed(folder)
 
     def test_values_or_a_target_of_an_ordinary_model(self, saved_as):
         folder = saved_as(ORDINARY)
         change_tensor(folder, lambda tensors: {**tensors, "cell_values": np.zeros(4)})
-        assert failed(folder) == {"rule"}
+        assert failed(folder) == {"model"}
         folder = saved_as(ORDINARY)
         forge(folder, model_with("target", value={"max_gap": 0.1, "min_ratio": 0.0, "price": 1.0}))
         assert failed(folder) == {"rule"}
@@ -60,7 +60,7 @@ class TestValues:
     def test_heads_for_other_cells(self, saved_as):
         folder = saved_as(JOINT)
         forge(folder, model_with("heads", value=[2, 8]))
-        assert "heads" in failed(folder)
+        assert "model" in failed(folder)
 
 
 class TestFrontier:

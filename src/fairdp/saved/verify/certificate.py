@@ -128,7 +128,7 @@ def _registration(recorded: Recorded, certificate: CertificateRecord) -> Check:
     if model.smoothing is not None:
         drawn = (model.smoothing.deviation, model.smoothing.n_draws)
         wrong += [] if drawn == (chosen["parameter_noise"], chosen["n_draws"]) else ["smoothing"]
-    if not _is_planned(recorded):
+    if not is_planned(recorded):
         wrong.append("model")
     if isinstance(certificate.about.records, HeldOutRecords):
         wrong += _not_as_fixed(recorded, certificate)
@@ -152,7 +152,7 @@ def _not_as_fixed(recorded: Recorded, certificate: CertificateRecord) -> Iterato
         yield "target_tau"
 
 
-def _is_planned(recorded: Recorded) -> bool:
+def is_planned(recorded: Recorded) -> bool:
     """Whether the network, with its public maps of the inputs, is the one that settings and schema produce."""
     model, schema = recorded.model, recorded.model.feature_schema
     if model.model.kind == "custom":

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load
 
-from fairdp._files import from_plain, parsed_json
+from fairdp._files import from_plain, parsed_json, tensors_in
 from fairdp.accounting.recipe import Recipe
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord, read_record
@@ -17,8 +16,8 @@ from fairdp.config.defaults import train_config
 from fairdp.config.training import TrainConfig
 from fairdp.methods import METHODS
 from fairdp.run.settings import RunSettings
-from fairdp.saved.fitted import restored
 from fairdp.saved.folder import FILES, TENSORS, ModelRecord
+from fairdp.saved.parameters import restored
 
 # What somebody who sees that a folder is verified should know.
 SCOPE = (
@@ -83,7 +82,7 @@ class Recorded:
     @property
     def tensors(self) -> dict[str, NDArray[Any]]:
         """All numbers of the model."""
-        return load(self.contents[TENSORS])
+        return tensors_in(self.contents[TENSORS], framework="np")[1]
 
     @property
     def heads(self) -> NDArray[np.float32]:

@@ -8,16 +8,17 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fairdp._checks import SavedModelError
-from fairdp._files import parsed_json, to_plain
+from fairdp._files import content_of, parsed_json, to_plain
 from fairdp._folders import restore
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord
 from fairdp.config.certificate import NoCertificate
 from fairdp.data.schema import TableSchema
-from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, sha256
+from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, model_files, sha256
 from fairdp.saved.signature import Signed, signature_of
 from fairdp.saved.verify.certificate import certificate_checks, statement_check
 from fairdp.saved.verify.check import Check, Recorded
+from fairdp.saved.verify.model import model_check
 from fairdp.saved.verify.privacy import privacy_checks
 from fairdp.saved.verify.rule import is_moved, rule_check
 
@@ -52,7 +53,12 @@ def _checked_records(contents: dict[str, bytes], files: Check) -> list[Check]:
 
 
 def _all_checks(recorded: Recorded) -> Iterator[Check]:
+    model = model_check(recorded)
+    yield model
     yield _ties(recorded)
+    if not model.passed:
+        # From what is no model nothing else is computed.
+        return
     yield _groups(recorded)
     yield _heads(recorded)
     yield rule_check(recorded)
@@ -82,8 +88,8 @@ def _read(folder: Path) -> tuple[dict[str, bytes], Check]:
         raise SavedModelError(f"{str(folder)!r} holds no saved model; name the folder that fit or save wrote.")
     if missing:
         return {}, Check("files", False, f"missing: {', '.join(missing)}.")
-    contents = {name: (folder / name).read_bytes() for name in FILES}
-    lines = (folder / SUMS).read_text(errors="replace").splitlines()
+    contents = model_files(folder)
+    lines = content_of(folder / SUMS).decode(errors="replace").splitlines()
     recorded = {line[66:]: line[:64] for line in lines}
     changed = [name for name, content in contents.items() if recorded.get(name) != sha256(content)]
     if changed:
