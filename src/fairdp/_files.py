@@ -192,7 +192,7 @@ def tensors_in(content: bytes, *, framework: Literal["np", "pt"]) -> tuple[dict[
         tensors = import_module(f"safetensors.{_MODULES[framework]}").load(content)
     except (SafetensorError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         raise RecordError("its tensors cannot be read") from None
-    return header.get("__metadata__", {}), tensors
+    return header.get("__metadata__") or {}, tensors
 
 
 class RecordError(TypeError):

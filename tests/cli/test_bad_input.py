@@ -245,6 +245,21 @@ def test_a_changed_model_is_refused_by_every_command(run, model):
     check_refusal(run, ("evaluate", model, "people.csv"), words)
 
 
+def test_what_goes_wrong_with_a_model_that_is_not_verified_is_no_mistake_of_the_program(run, model, monkeypatch):
+    """The same of a model that is verified is one."""
+    from fairdp.commands import saved_models
+    from forgeries import forge
+
+    def broken(*given, **options):
+        raise ZeroDivisionError("float division")
+
+    monkeypatch.setattr(saved_models, "run_predict", broken)
+    predict = ("predict", model, "people.csv", "--out", "o.csv")
+    check_refusal(run, predict, ["internal error", "ZeroDivisionError"], code=cli.INTERNAL)
+    forge(Path(model), lambda files: files.privacy.update(epsilon=0.5))
+    check_refusal(run, predict, ["'model' is damaged", "epsilon"])
+
+
 def test_a_model_is_not_measured_on_data_of_another_kind(run):
     """Ten inputs each, but not the same ten: the numbers would mean nothing."""
     rng = np.random.default_rng(0)

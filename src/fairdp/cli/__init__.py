@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import click
 
@@ -137,6 +138,25 @@ def _run(arguments: list[str]) -> None:
             command = _invoked(arguments)
             message = in_flags(error, command) if isinstance(error, InputError) else str(error)
             raise click.ClickException(message) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            damaged = None if os.environ.get("FAIRDP_DEBUG") else _damaged_model(arguments)
+            if damaged is None:
+                raise
+            raise click.ClickException(damaged) from error
+
+
+def _damaged_model(arguments: list[str]) -> str | None:
+    """What is wrong with a model folder that a command was given, if anything is: then the command is not to blame."""
+    from fairdp.saved.folder import MARKER
+    from fairdp.saved.verify.folder import verify_folder
+
+    for folder in (Path(argument) for argument in arguments if os.path.exists(os.path.join(argument, MARKER))):
+        failed = next((check for check in verify_folder(folder) if not check.passed), None)
+        if failed is not None:
+            return f"saved model {str(folder)!r} is damaged: fairdp verify says of its {failed.name}: {failed.found}"
+    return None
 
 
 def _invoked(arguments: list[str]) -> click.Command:

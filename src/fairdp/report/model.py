@@ -2,15 +2,14 @@
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairdp._checks import InputError, SavedModelError
+from fairdp._checks import SavedModelError
 from fairdp.accounting.mechanisms import reading_epsilon
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
@@ -130,20 +129,9 @@ def read_model_report(folder: Path) -> ModelReport:
     """The report on the saved model in a folder. Its hashes must match; its claims are checked and may fail."""
     saved = read_model(folder)
     checks = tuple(verify_folder(folder))
-    with said_in_one_line(folder, checks):
-        return _report(folder, saved, checks)
-
-
-@contextmanager
-def said_in_one_line(folder: Path, checks: Iterable[Check]) -> Iterator[None]:
-    """Of a folder that is not verified, what goes wrong in a report is a fault of the folder."""
     try:
-        yield
-    except InputError:
-        raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        if all(check.passed for check in checks):
-            raise
+        return _report(folder, saved, checks)
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError, ArithmeticError) as error:
         kind = type(error).__name__
         raise SavedModelError(
             f"saved model {str(folder)!r} is damaged: a record cannot be read ({kind}: {error})."

@@ -7,7 +7,7 @@ from fairdp._checks import InputError, ParameterError
 from fairdp._files import write_out
 from fairdp.report.audit import read_audit
 from fairdp.report.comparison import is_comparison, read_comparison
-from fairdp.report.model import read_model_report, said_in_one_line
+from fairdp.report.model import read_model_report
 from fairdp.report.rendering import FORMATS, render_comparison, render_model
 
 
@@ -58,8 +58,7 @@ def run_report(
         compared = None if comparison is None else read_comparison(comparison)
         report = read_model_report(folder)
         audited = None if audit is None else read_audit(audit, report.method_name)
-        with said_in_one_line(folder, report.checks):
-            verified, content = report.verified, render_model(report, compared, format=format, audit=audited)
+        verified, content = report.verified, render_model(report, compared, format=format, audit=audited)
     write_out(out, content)
     return WrittenReport(out=str(out), format=format, verified=verified, bytes=len(content))
 
