@@ -68,7 +68,7 @@ def test_what_was_found_is_said_in_one_line(run, tmp_path):
 
 
 def test_without_a_schema_a_file_is_plain_or_as_the_options_say(run, tmp_path):
-    path = Text(sep=";", decimal=",")(tmp_path, people(400))
+    path = Text(sep=";", decimal=",")(tmp_path, people(2000))
     refused = run("fit", path, *COLUMNS, "--out", "model", *SHORT)
     assert refused.code == 2
     assert refused.err.count("\n") == 1

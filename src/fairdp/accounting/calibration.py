@@ -107,7 +107,7 @@ def reading_for(budget: PrivacyBudget, n_columns: int) -> Reading | None:
     r"""How the columns of a table are read with their share of a budget; None for an infinite one.
 
     >>> reading_for(PrivacyBudget(epsilon=1.0, delta=1e-5), 15)
-    Reading(n_columns=15, std=52.3458, threshold=286)
+    Reading(n_columns=15, std=52.3454, threshold=287)
     """
     if math.isinf(budget.epsilon):
         return None

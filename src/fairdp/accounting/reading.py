@@ -70,7 +70,7 @@ def upper_tail(std: float, least: int) -> float:
     it is divided here.
 
     >>> round(upper_tail(10.0, 20), 5)
-    0.02555
+    0.02554
     """
     if least <= 0:
         return 1.0

@@ -8,8 +8,9 @@ import pandas as pd
 
 from fairdp._checks import InputError, ParameterError
 from fairdp._files import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
+from fairdp._format import rounded_up
 from fairdp.accounting.calibration import reading_for
-from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
 from fairdp.accounting.reading import Reading
 from fairdp.data.noisy_tally import released_tally
 from fairdp.data.reading import schema_from
@@ -58,6 +59,7 @@ class PaidReader:
             refuse_unfilled(frame, name)
         reading = reading_for(self.budget, len(column_names(frame)))
         assert reading is not None
+        _refuse_beyond(self.budget, reading)
         tally = tally_of(frame)
         self.charge(reading)
         noisy = released_tally(tally, std=reading.std, threshold=reading.threshold, below=self.below)
@@ -100,6 +102,18 @@ def reader_for(settings: RunSettings, spending: Spending, table: str, *, kept: P
         reading=before.reading,
         schema=TableSchema.from_dict(before.schema),
     )
+
+
+def _refuse_beyond(budget: PrivacyBudget, reading: Reading) -> None:
+    """Refuse a reading that by itself would spend the budget: below a tiny δ no noise gets under some ε (moments)."""
+    spent = reading_epsilon(reading, budget.delta)
+    if spent >= budget.epsilon:
+        raise ParameterError(
+            "epsilon",
+            budget.epsilon,
+            f"is less than reading the columns of the table takes at `delta`={budget.delta:g} ({rounded_up(spent)})",
+            "declare them in a schema, or use more",
+        )
 
 
 def keep_reading(checkpoint: Path, reader: PaidReader) -> None:

@@ -157,7 +157,7 @@ def test_a_schema_that_nobody_declared_is_among_the_assumptions(tmp_path):
     for declared, assumed in ((False, (READ_FROM_TABLE,)), (True, ()), (False, ())):
         model = FairDPClassifier(**SHORT, random_state=0)
         model.fit_grouped(data, feature_schema={**SCHEMA, "declared": declared}, public_assumptions=assumed)
-        model.save(tmp_path / "model")
+        model.save(tmp_path / "model", overwrite=True)
         assert (READ_FROM_TABLE in model.privacy_.public_assumptions) != declared
         assert failed(tmp_path / "model") == set()
 

@@ -68,7 +68,7 @@ def _read_into(folder: Path, source: Source, budget: PrivacyBudget, payment: Pay
     assert source.label is not None
     table = source.table.name
     if payment is not None:
-        reading = reading_for(budget, read_table(source.table).shape[1])
+        reading = reading_for(budget, read_table(source.table, source.written).shape[1])
         refuse_too_many(payment, [(table, beside + reading_epsilon(reading, budget.delta))])
     ledger, limit = (None, None) if payment is None else (payment.ledger, payment.budget)
     with Spending(ledger, command="compare", budget=limit) as spending:
@@ -83,6 +83,7 @@ def _read_into(folder: Path, source: Source, budget: PrivacyBudget, payment: Pay
             label=source.label,
             sensitive=source.sensitive,
             positive=source.positive,
+            written=source.written,
             observe=spending.observe or (lambda rows: None),
             read=reader,
         )
