@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from fairdp.accounting.calibration import noise_multiplier_for, reading_for
 from fairdp.accounting.mechanisms import (
+    RDP_ORDERS,
     LaplaceRelease,
     PrivacyBudget,
     SampledGaussian,
@@ -17,7 +18,7 @@ from fairdp.accounting.mechanisms import (
     reading_epsilon,
 )
 from fairdp.accounting.reading import Reading, threshold_for, upper_tail
-from fairdp.accounting.selection import Selection, TrialSpend, divergence
+from fairdp.accounting.selection import Selection, TrialSpend, divergence, selected_divergences
 from fairdp.config import reading as noise
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
@@ -111,6 +112,13 @@ def test_a_search_reads_once_for_all_trials():
         expected_trials=4.0, by_group={"f": (TrialSpend(mechanism=STEPS, held_out_epsilon=5.0),)}, reading=READING
     )
     assert held_out.epsilon("f", 1e-5) == pytest.approx(10 + reading_epsilon(READING, 1e-5))
+    # For a record that is trained on: one Gaussian release beside the choice, and a δ.
+    trained = Selection(expected_trials=4.0, by_group={"f": (TrialSpend(mechanism=STEPS),)}, reading=READING)
+    chosen = selected_divergences([STEPS], expected_trials=4.0)
+    both = [value + order / (2 * READING.multiplier**2) for order, value in zip(RDP_ORDERS, chosen, strict=True)]
+    by_hand = rdp.compute_epsilon(RDP_ORDERS, both, 1e-5 - READING.delta)[0]
+    assert trained.epsilon("f", 1e-5) == pytest.approx(by_hand, rel=1e-9)
+    assert math.isinf(trained.epsilon("f", 0.99 * READING.delta))
     # Within a trial it would be paid as often as there are trials; a threshold has no divergence.
     assert math.isinf(divergence(replace(STEPS, reading=READING), 8))
 

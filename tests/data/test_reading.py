@@ -51,8 +51,9 @@ def test_no_record_moves_the_counts_further_than_is_accounted():
     found = [moved(whole, tally_of(frame.drop(index=row))) for row in frame.index]
     assert max(found) <= bound * (1 + 1e-12)
     # A record whose cells are all its own moves everything: the bound is not too large either.
-    alone = pd.DataFrame({name: ["only here"] for name in frame.columns})
-    assert moved(whole, tally_of(pd.concat([frame, alone], ignore_index=True))) == pytest.approx(bound)
+    for cell in ("only here", "7654321", "-7654321", "12.25", "007", "2031-01-05"):
+        alone = pd.DataFrame({name: [cell] for name in frame.columns})
+        assert moved(whole, tally_of(pd.concat([frame, alone], ignore_index=True))) == pytest.approx(bound), cell
 
 
 def test_the_kind_and_size_of_a_cell_do_not_depend_on_the_table():
@@ -123,8 +124,15 @@ def test_other_counts_meet_other_noise_and_the_same_counts_the_same():
     first, again = (released_tally(tally_of(frame), std=9.0, threshold=1, below=below()) for _ in range(2))
     assert (first.shapes == again.shapes).all()
     assert first.values == again.values
-    other = released_tally(tally_of(frame.iloc[1:]), std=9.0, threshold=1, below=below())
-    assert (first.shapes != other.shapes).sum() > 100
+    turned = released_tally(tally_of(frame[::-1]), std=9.0, threshold=1, below=below())
+    assert list(turned.values[0].items()) == list(first.values[0].items())
+    # A row less; another value of the same kind and size; one row more in which it is missing.
+    changed, missing = pd.DataFrame({"c": ["a"] * 51 + ["b"] * 49}), pd.DataFrame({"c": [*frame["c"], None]})
+    for neighbour in (frame.iloc[1:], changed, missing):
+        tally = tally_of(neighbour)
+        other = released_tally(tally, std=9.0, threshold=1, below=below())
+        noises = (first.shapes - tally_of(frame).shapes, other.shapes - tally.shapes)
+        assert (noises[0] != noises[1]).sum() > 100
 
 
 def test_everything_passes_the_door_and_no_rare_value_leaves():

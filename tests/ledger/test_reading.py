@@ -92,6 +92,17 @@ def test_what_was_refused_after_reading_has_spent_the_reading_alone(run):
     assert entry.cost.epsilon == reading_epsilon(reading, 1e-5) < 1.3
 
 
+def test_what_fails_after_training_has_spent_all_that_was_planned(run, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fairdp.commands.fit.write_model", full)
+    assert "No space left" in run("fit", "people.csv", *SHORT, "--out", "model", code=2)
+    (entry,) = entries()
+    assert entry.state == "spent"
+    assert entry.cost.epsilon > 3.9
+
+
 def test_what_can_be_refused_before_costs_nothing(run):
     frame = naming_table(N_ROWS)
     frame.loc[5, "sex"] = ""

@@ -22,9 +22,9 @@ from fairdp.data.tables import read_table
 from fairdp.networks.hat_rows import HatRows
 from fairdp.networks.models import ScoreModel
 from fairdp.run import reasons
-from fairdp.run.reason_words import NO_COLUMN, REFUSES_ALL
+from fairdp.run.reason_words import NO_COLUMN, REFUSES_ALL, lines_of
 from fairdp.run.reasons import SUFFICE, reasons_of
-from fairdp.run.references import _held_values, references_of
+from fairdp.run.references import Reference, _held_values, references_of
 from reason_cases import APPLICANTS, BY_HAND, EVERYBODY, applicants, by_hand
 
 JOB, INCOME = "job 'a': the reference is 'b'", "income 0: lower than the reference 100"
@@ -91,6 +91,16 @@ def test_whom_a_coin_accepted_has_no_reasons():
 def test_a_rule_that_refuses_everybody_says_so():
     found = said(reasons_of(by_hand(4.0, dilution=1.0, constant=0, key="ab" * 16), EVERYBODY, k=2))
     assert set(found) == {(REFUSES_ALL, "", None)}
+
+
+def test_who_has_a_rare_value_is_not_told_that_it_is_missing():
+    """As in columns that were read with noise, of which any other value counts as one that is missing."""
+    job = Categorical(name="job", categories=("b", "?"), other="?")
+    reference = Reference(job, slice(0, 2), "b", job.encode(pd.Series(["b"]))[0])
+    frame = pd.DataFrame({"job": ["welder", "", "NA", "?"]})
+    found = lines_of(reference, frame, np.arange(4), job.encode(frame["job"]))
+    missing = "job missing: the reference is 'b'"
+    assert found.tolist() == ["job 'welder', counted as '?': the reference is 'b'", missing, missing, missing]
 
 
 def test_more_reasons_than_columns_stay_empty():

@@ -46,7 +46,8 @@ def _compared(reference: Reference, cell: object, inputs: NDArray[np.float32]) -
             f"{spelling!r}: the reference is {wanted if reference.cell == column.value else f'anything but {wanted}'}"
         )
     counted = column.categories[int(inputs.argmax())]
-    if counted == MISSING or (spelling in MISSING_WORDS and spelling != counted):
+    # Of columns that were read with noise, rare values count as missing ones too: whoever has given theirs is told so.
+    if spelling == MISSING or (spelling in MISSING_WORDS and spelling != counted):
         return f"missing: the reference is {reference.cell!r}"
     also = "" if text_of(spelling) == text_of(counted) else f", counted as {counted!r}"
     return f"{spelling!r}{also}: the reference is {reference.cell!r}"
