@@ -226,8 +226,9 @@ def test_no_table_shows_less_epsilon_than_was_accounted(capsys):
 
 def test_a_model_that_is_loaded_and_saved_again_still_reads_tables(tmp_path):
     outcome = {"label": "y", "positive": "1", "negative": "0", "declared": True}
-    number = {"type": "numeric", "name": "a", "low": 0, "high": 1, "missing": "error", "transform": "linear"}
-    schema = {**outcome, "sensitive": [{"name": "sex", "groups": ["f", "m"]}], "columns": [number]}
+    number = {"type": "numeric", "low": 0, "high": 1, "missing": "error", "transform": "linear"}
+    schema = {**outcome, "sensitive": [{"name": "sex", "groups": ["f", "m"]}], "columns": []}
+    schema["columns"] = [{**number, "name": f"a{place}"} for place in range(records().X.shape[1])]
     FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records(), feature_schema=schema).save(tmp_path / "first")
     FairDPClassifier.load(tmp_path / "first").save(tmp_path / "second")
     assert FairDPClassifier.load(tmp_path / "second").feature_schema_ == schema
