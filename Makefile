@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo docs mutants pages picture results test test-more check setup clean
+.PHONY: demo docs faults mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
 	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
@@ -53,6 +53,11 @@ test-more: setup
 # results/mutants.json and results/mutants.md. Some minutes on two cores.
 mutants: setup
 	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py
+
+# Every command killed, out of space, and held at each of its calls, and real processes; writes results/faults.json and
+# results/faults.md. Some ten minutes of computing.
+faults: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py
 
 # The picture in the README: what `make demo` prints, as an SVG.
 picture: setup

@@ -27,5 +27,5 @@ print(evaluation.by_group.round(3).to_string(), evaluation.intervals.round(3), s
 
 if not model.certificate_.met:
     raise SystemExit("the required gap of .2 is not certified: do not deploy.")
-model.save("loans-model")
+model.save("loans-model", overwrite=True)
 print("saved; next: fairdp verify loans-model && fairdp report loans-model")

@@ -90,7 +90,7 @@ def _model(kind: str):
 
 def saved(kind: str, folder: Path) -> Path:
     """A model of this kind, fitted once and saved anew."""
-    _model(kind).save(folder)
+    _model(kind).save(folder, overwrite=True)
     return folder
 
 

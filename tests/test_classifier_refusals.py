@@ -10,6 +10,8 @@ from torch import nn
 
 from classifier_cases import CERTIFIED, SHORT, auc_of, fitted, people, private_dataset_auc
 from fairdp import FairDPClassifier, load_dataset
+from fairdp._checks import SavedModelError
+from fairdp._folders import claimed
 from fairdp.saved.verify.folder import verify_folder
 
 PUBLIC = {"group_sizes": "public"}
@@ -191,6 +193,23 @@ class TestSaving:
         expected = {**model.get_params(), "random_state": None}
         assert loaded.get_params() == expected
         assert all(check.passed for check in verify_folder(tmp_path / "model"))
+
+    def test_a_model_is_saved_over_another_only_if_that_is_said_and_by_one_at_a_time(self, tmp_path):
+        first, second = fitted(), fitted(epsilon=1.0)
+        first.save(tmp_path / "model")
+        before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+        refusal = r"model' holds a model already; choose another folder, or add overwrite to replace it\.$"
+        with pytest.raises(SavedModelError, match=refusal):
+            second.save(tmp_path / "model")
+        with (
+            claimed(tmp_path / "model"),
+            pytest.raises(SavedModelError, match=r"another command is writing to .*model'; wait for its end"),
+        ):
+            second.save(tmp_path / "model", overwrite=True)
+        assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+        assert [path.name for path in tmp_path.iterdir()] == ["model"]
+        second.save(tmp_path / "model", overwrite=True)
+        assert FairDPClassifier.load(tmp_path / "model").privacy_ == second.privacy_
 
     def test_text_labels_survive(self, tmp_path):
         X, y, a = people()

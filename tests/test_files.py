@@ -34,6 +34,16 @@ def test_a_crash_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, bro
     assert contents_of(tmp_path) == {"file": b"old"}
 
 
+def test_a_draft_of_a_secret_that_a_killed_process_left_goes_with_the_next_and_no_other_file_does(tmp_path):
+    others = (".run.ckpt.key.abcd_123", ".run.ckpt.abc", "run.ckpt.abcd_123", ".xrun.ckpt.abcd_123")
+    for name in (".run.ckpt.abcd_123", *others):
+        (tmp_path / name).write_bytes(b"secret")
+    write_file(tmp_path / "run.ckpt", b"public")
+    assert (tmp_path / ".run.ckpt.abcd_123").exists()
+    write_file(tmp_path / "run.ckpt", b"new", owner_only=True)
+    assert set(os.listdir(tmp_path)) == {"run.ckpt", *others}
+
+
 def test_json_has_no_infinity_and_keeps_letters():
     value = {"a": float("inf"), "b": [float("nan"), 1.5], "c": (1, True, None), "d": "größer", 5: -float("inf")}
     text = json_bytes(value).decode()

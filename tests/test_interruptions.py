@@ -41,7 +41,7 @@ def start(*arguments) -> subprocess.Popen:
 
 
 def holds_something(path: Path) -> bool:
-    """One look: the empty file that tries the place may be gone between two."""
+    """One look: a file may be gone between two."""
     try:
         return path.stat().st_size > 0
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def holds_something(path: Path) -> bool:
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:
-    """Until the checkpoint holds something: the run is then in mid-course (an empty one only tries the place)."""
+    """Until there is a checkpoint: the run is then in mid-course."""
     limit = time.monotonic() + 120
     while not holds_something(path):
         assert process.poll() is None, "the run ended before it wrote a checkpoint"

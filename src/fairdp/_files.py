@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and what goes into them: JSON and tensors, read within limits."""
 
 import errno
+import glob
 import json
 import math
 import os
@@ -25,7 +26,13 @@ _MODULES = {"np": "numpy", "pt": "torch"}
 
 
 def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
-    """Replace a file in one step: the old content stays until the new one is complete."""
+    """Replace a file in one step: the old content stays until the new one is complete.
+
+    What is for its owner only is written by one process at a time: a draft of it that is there was left by one that was
+    ended, and may hold a secret.
+    """
+    if owner_only:
+        remove_drafts(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         write_all(handle, content)
@@ -36,6 +43,19 @@ def write_file(path: Path, content: bytes, *, owner_only: bool = False) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def try_place(path: Path) -> None:
+    """Try whether a file can be written, by a draft: a kill in between leaves nothing under its name."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    os.unlink(temporary)
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove what processes left that were ended while they wrote a file, which nobody else is writing."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        draft.unlink(missing_ok=True)
 
 
 def write_all(handle: int, content: bytes) -> None:

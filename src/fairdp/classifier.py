@@ -1,6 +1,9 @@
 """The scikit-learn classifier: one estimator for every method."""
 
+import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,18 +15,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp._checks import ParameterError
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.estimates import html_of_fit
 from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
 from fairdp.data.arrays import declared_groups, grouped_arrays, labelled_arrays, raw_table, records_of
+from fairdp.data.frames import known_table
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.sensitive import codes_of
-from fairdp.frontier.verdict import Fit, Verdict, judged
+from fairdp.frontier.verdict import Verdict, judged
 from fairdp.ledger.spending import Spending
-from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder
 from fairdp.run.checkpoint import Progress, paid_by
 from fairdp.run.fit import FittedRun, fit_run
@@ -32,9 +36,10 @@ from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.reasons import reasons_of
 from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
-from fairdp.saved.fitted import loaded_form, saved_form
+from fairdp.saved.fitted import loaded_form, paid_counts, saved_form
 from fairdp.saved.folder import read_model, write_model
 from fairdp.saved.parameters import storable
+from fairdp.saved.place import place_for_model
 from fairdp.saved.retarget import retargeted
 
 if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit does not need it.
@@ -91,21 +96,21 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         sensitive_features
             Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
         sample_weight
-            Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not a named
-            parameter, because scikit-learn takes that as a promise that a record of weight two equals two records; here
-            it counts twice as much as a record of weight one, within the same sensitivity.
+            Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not named above: to
+            scikit-learn a record of weight two is two records; here it counts twice, within the same sensitivity.
         """
         unknown = sorted(set(weights) - {"sample_weight"})
         if unknown:
             raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
-        data, classes = grouped_arrays(self, X, y, sensitive_features, weights.get("sample_weight"))
+        X, sensitive_features = known_table(X), known_table(sensitive_features)
+        draft = copy.copy(self)
+        data, classes = grouped_arrays(draft, X, y, sensitive_features, weights.get("sample_weight"))
         with Spending(self.ledger, command="fit") as spending:
             data = spending.followed(data, lambda: raw_table(X, y, sensitive_features))
             assumed = read_from_records(self, sensitive_features)
-            self.fit_grouped(data, progress=paid_by(spending, self.table), public_assumptions=assumed)
-            spending.complete_for(self)
-        self.classes_ = classes
-        return self
+            draft.fit_grouped(data, public_assumptions=assumed, spending=spending)
+        draft.classes_ = classes
+        return self._become(draft)
 
     def fit_grouped(
         self,
@@ -114,31 +119,44 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         progress: Progress | None = None,
         public_assumptions: tuple[str, ...] = (),
         feature_schema: dict[str, Any] | None = None,
+        reading: Reading | None = None,
         trial: Trial | None = None,
+        spending: Spending | None = None,
     ) -> Self:
         """Train on records that are already encoded, with optional progress and checkpoints.
 
         ``feature_schema`` says how raw tables were encoded; it is saved with the model, so that commands can use it.
-        ``trial`` describes a fit that is one of several in `fairdp.tune`.
+        ``reading`` says how it was read with noise, if it was. ``trial`` describes a fit that is one of several in
+        `fairdp.tune`. ``spending`` pays for it; None: ``ledger``, which cannot know encoded records from others of
+        ``table`` and counts all of them.
         """
-        # A failed run leaves no model, so an old statement never stands beside new parameters.
-        for name in ("privacy_", "score_model_", "certificate_", "predictor_"):
-            self.__dict__.pop(name, None)
         if self.groups is not None and declared_groups(self) != data.group_names:
             raise ParameterError("groups", self.groups, f"must be the groups of the data, {data.group_names!r}")
         progress = progress or Progress()
         schema = None if feature_schema is None else TableSchema.from_dict(feature_schema)
-        if schema is not None and not schema.declared and READ_FROM_TABLE not in public_assumptions:
+        paid = reading or (trial and trial.selection.reading)
+        if schema is not None and not schema.declared and not paid and READ_FROM_TABLE not in public_assumptions:
             public_assumptions = (*public_assumptions, READ_FROM_TABLE)
-        prepared = prepare_run(
-            RunSettings.of(**self.get_params(deep=False)),
-            data,
-            progress,
-            public_assumptions=public_assumptions,
-            columns=None if schema is None else schema.encoded,
-            trial=trial,
-        )
-        return self.adopt(fit_run(prepared, progress), feature_schema=feature_schema)
+        payer = spending or Spending(self.ledger, command="fit", checkpoint=progress.checkpoint)
+        with payer if spending is None else nullcontext():
+            prepared = prepare_run(
+                RunSettings.of(**self.get_params(deep=False)),
+                data,
+                paid_by(payer, self.table, progress),
+                public_assumptions=public_assumptions,
+                columns=None if schema is None else schema.encoded,
+                reading=reading,
+                trial=trial,
+            )
+            run = fit_run(prepared, progress)
+            if trial is None:
+                run = replace(run, privacy=payer.completed(run.privacy))
+        return self._become(copy.copy(self).adopt(run, feature_schema=feature_schema))
+
+    def _become(self, fitted: Self) -> Self:
+        """Take over a fit in one step, and only when all of it is done: one that fails leaves the earlier one whole."""
+        self.__dict__ = fitted.__dict__
+        return self
 
     def adopt(self, run: FittedRun, *, feature_schema: dict[str, Any] | None = None) -> Self:
         """Adopt the results of a finished run with the same parameters."""
@@ -156,16 +174,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     def verdict_(self) -> Verdict:
         """What the counts that are paid for say of the model: whether it has learnt anything and meets its target."""
         check_is_fitted(self)
-        released = Fit(
-            parameters=self.fitted_parameters_,
-            takes_target=METHODS[self.fitted_parameters_["method"]].takes_target,
-            group_names=self.group_names_,
-            certificate=self.certificate_,
-            frontier=self.frontier_,
-            target=self.target_,
-            n_inputs=self.score_model_.width,
-        )
-        return judged(released)
+        return judged(paid_counts(saved_form(self)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")
@@ -279,10 +288,11 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return retargeted(self, max_gap=max_gap, min_ratio=min_ratio, price=price)
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, completely or not at all."""
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model to a folder, completely or not at all; over another model only if that is said."""
         check_is_fitted(self)
-        write_model(Path(folder), saved_form(self))
+        with place_for_model(Path(folder), overwrite=overwrite):
+            write_model(Path(folder), saved_form(self))
 
     @classmethod
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Self:
@@ -295,7 +305,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         if not hasattr(self, "privacy_"):
             unfitted: Any = super()
             return unfitted._repr_html_()
-        return html_of_fit(self.method, self.privacy_, self.certificate_)
+        return html_of_fit(self.fitted_parameters_["method"], self.privacy_, self.certificate_)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """What notebooks ask for first; scikit-learn's version would show only parameters."""

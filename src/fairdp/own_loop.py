@@ -142,11 +142,9 @@ class PrivateLoop:
         self._trainer.state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
-        estimator = self._estimator.adopt(
-            finish_run(self._prepared, {}, self._trainer.state.looked, started=self._started)
-        )
+        run = finish_run(self._prepared, {}, self._trainer.state.looked, started=self._started)
         with self._spending as spending:
-            spending.complete_for(estimator)
+            estimator = self._estimator.adopt(replace(run, privacy=spending.completed(run.privacy)))
         estimator.classes_ = self._classes
         # The caller's optimiser still holds the parameters: what was certified must not change with them.
         estimator.score_model_ = copy.deepcopy(estimator.score_model_)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Law = Literal["gaussian", "discrete_gaussian", "laplace"]
+# Counts of whatever occurs: what is not named counts zero, and of the noisy counts only large ones leave.
+OPEN_DOMAIN = np.dtype([("place", np.int64), ("value", object), ("count", np.int64)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,8 +25,8 @@ class Release:
     Parameters
     ----------
     purpose
-        What it is: ``"gradient"``, ``"statistics"``, ``"sizes"``, ``"look"``, ``"histogram"``, ``"polynomial"``, or the
-        code of a survey (`fairdp.accounting.words`).
+        What it is: ``"gradient"``, ``"statistics"``, ``"sizes"``, ``"look"``, ``"histogram"``, ``"polynomial"``,
+        ``"reading"``, or the code of a survey (`fairdp.accounting.words`).
     law
         Law of the noise.
     scale
@@ -32,7 +34,7 @@ class Release:
     exact
         The value before noise: still private.
     noisy
-        The value after it.
+        The value after it; of counts over an `OPEN_DOMAIN` those that leave.
     """
 
     purpose: str

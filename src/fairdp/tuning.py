@@ -10,12 +10,14 @@ from sklearn.base import clone
 from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.account import SizesNoise, trial_spends
 from fairdp.accounting.calibration import sizes_std
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
 from fairdp.accounting.words import NOISY
 from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData
+from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.metrics.scoring import within_gap
 from fairdp.randomness import Generators, seed_of
@@ -51,6 +53,7 @@ def tune(
     *,
     max_gap: float = 1.0,
     expected_trials: float | None = None,
+    reading: Reading | None = None,
     observe: Callable[[Candidate], None] = lambda candidate: None,
     **options: Any,
 ) -> FairDPClassifier:
@@ -73,6 +76,8 @@ def tune(
         Gap (of the estimator's ``parity``) above which a trial loses to any trial within it.
     expected_trials
         Average number of trials; None: twice the number of combinations, at least four.
+    reading
+        How the columns of the table were read with noise, once, if they were.
     observe
         Called with each candidate before its trial begins; for the data holder's eyes only.
     options
@@ -90,8 +95,6 @@ def tune(
             "is for one fit: a search finds the noise of its trials from `epsilon`",
             "leave it out",
         )
-    if estimator.ledger is not None:
-        raise ParameterError("ledger", estimator.ledger, "is for one fit", "use the command fairdp tune, which has one")
     progress = options.get("progress")
     if progress is not None and progress.checkpoint is not None:
         where = str(progress.checkpoint)
@@ -100,18 +103,20 @@ def tune(
     generators = Generators.of(seed_of(estimator.random_state))
     seeded = generators.seeded
     rng = np.random.default_rng(int.from_bytes(generators.key("trials"), "little"))
-    epsilon, trial = _planned(estimator, candidates, data, generators, expected)
+    epsilon, trial = _planned(estimator, candidates, data, generators, expected, reading)
     best, best_score = None, -np.inf
-    # First how many, then which: neither depends on the records or on the outcome of a trial.
-    for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
-        observe(candidates[index])
-        model = _with(estimator, candidates[index], epsilon)
-        model.random_state = int.from_bytes(rng.bytes(16), "little") if seeded else None
-        model.fit_grouped(data, trial=trial, **options)
-        score = _score(model, max_gap)
-        if best is None or score > best_score:
-            best, best_score = model, score
-    assert best is not None
+    with Spending(estimator.ledger, command="tune") as spending:
+        # First how many, then which: neither depends on the records or on the outcome of a trial.
+        for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
+            observe(candidates[index])
+            model = _with(estimator, candidates[index], epsilon)
+            model.random_state = int.from_bytes(rng.bytes(16), "little") if seeded else None
+            model.fit_grouped(data, trial=trial, spending=spending, **options)
+            score = _score(model, max_gap)
+            if best is None or score > best_score:
+                best, best_score = model, score
+        assert best is not None
+        best.privacy_ = spending.completed(best.privacy_)
     return best
 
 
@@ -135,6 +140,7 @@ def _planned(
     data: GroupedData,
     generators: Generators,
     expected: float,
+    reading: Reading | None,
 ) -> tuple[float, Trial]:
     """The ε of one trial with which the whole search stays within its budget, whichever candidates it tries.
 
@@ -156,7 +162,7 @@ def _planned(
             privacy = plan_of_parts(settings, parts, shape, seeded=seeded, sizes_counted=False).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
-        return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std)
+        return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std, reading=reading)
 
     def spent(epsilon: float) -> float:
         chosen = selection(epsilon)

@@ -1,5 +1,6 @@
 """What stands at the door: differences of form are refused, distances are measured in units of the noise."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from fairdp.audit.accounted import Accounted, steps_of, trials_of
 from fairdp.audit.folders import differing_files
 from fairdp.audit.noise_seen import suspicious_noise
 from fairdp.audit.recording import Diverged, Move, Recorder, Replayer
-from fairdp.releases import Release, leave, watching
+from fairdp.releases import OPEN_DOMAIN, Release, leave, watching
 
 ALLOWED = Accounted(
     step=0.25,
@@ -21,6 +22,7 @@ ALLOWED = Accounted(
     looks=2.0,
     surveys=0.01,
     survey={"frequencies": 0.005, "centre": 0.005, "cells": 0.0064, "ranking": 0.0064, "frontier": 0.0064},
+    reading=0.01,
     searched=False,
 )
 
@@ -176,3 +178,27 @@ def test_files_differ_where_they_say():
         "file a.json": "is written for one of the two tables only"
     }
     assert dict(differing_files({"SHA256SUMS": b"1"}, {"SHA256SUMS": b"2"})) == {"file SHA256SUMS": "byte 0 differs"}
+
+
+def counted(*cells):
+    """Counts of whatever occurs, of which those of at least three leave."""
+    exact = np.array(list(cells), dtype=OPEN_DOMAIN)
+    return Release(purpose="reading", law="discrete_gaussian", scale=2.0, exact=exact, noisy=exact[exact["count"] >= 3])
+
+
+def test_counts_of_whatever_occurs_are_held_against_each_other_by_what_they_count():
+    recorder = Recorder()
+    recorder(counted((0, "a", 5), (0, "b", 1), (1, "a", 7)))
+    replayer = Replayer(recorder.releases)
+    handed_out = replayer(counted((1, "a", 6), (0, "a", 5), (2, "new", 1)))
+    # What left before leaves again, whatever occurs now.
+    assert handed_out.tolist() == [(0, "a", 5), (1, "a", 7)]
+    assert replayer.moves[0].distance == pytest.approx(math.sqrt(3) / 2)
+    with pytest.raises(Diverged, match="counts of whatever occurs in place of other counts"):
+        Replayer(recorder.releases)(release(purpose="reading", law="discrete_gaussian"))
+
+
+def test_a_reading_that_moves_further_than_is_accounted_is_reported():
+    moved = [Move(0, "reading", "discrete_gaussian", 0.08), Move(1, "reading", "discrete_gaussian", 0.08)]
+    assert not list(ALLOWED.overspent(moved[:1]))
+    assert [name for name, _ in ALLOWED.overspent(moved)] == ["release 2 (reading)"]

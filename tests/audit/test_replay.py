@@ -3,16 +3,19 @@
 import pytest
 
 from fairdp import METHODS
+from fairdp.accounting import reading as accounted
 from fairdp.audit import pairs
 from fairdp.audit.replay import replay
-from fairdp.audit.routes import routes_of
+from fairdp.audit.routes import route_of, routes_of
 from fairdp.audit.tables import base_table, write_schema
 from fairdp.audit.ways import OwnForward, fit_file, layered
 from fairdp.commands.audited_fit import fit_as_command
+from fairdp.data.schema import infer_schema
 from fairdp.data.tables import load_table
 from fairdp.networks.backprop import Hooked, RecordByRecord, backprop_of
 from fairdp.networks.extractors import cnn
 from fairdp.networks.models import ScoreModel
+from fairdp.run import reading
 
 PRIVATE = [name for name, method in METHODS.items() if method.private]
 FIRST_TIER = ("dpsgd", "fairdp_frontier", "fairdp_parity", "fairfm")
@@ -47,10 +50,41 @@ def test_no_method_lets_one_record_change_what_is_not_accounted(method):
     assert found(replay(method, seed=2, quick=True, fit=fit_as_command)) == []
 
 
-def test_what_is_read_from_the_rows_is_reported_as_inferred():
-    report = replay("dpsgd", seed=1, quick=True)
-    assert {violation.route for violation in report.inferred} == {"undeclared"}
+# Each would change a category, a range, a group or the kind of a column that is read as it stands.
+RARE = ("alone in its category", "huge numbers", "another script", "a group that counts as another")
+
+
+@pytest.mark.parametrize("name", ["undeclared", "undeclared search"])
+def test_what_is_read_from_the_rows_is_paid_for(name):
+    route = route_of("dpsgd", name, fit_as_command, quick=True)
+    report = pairs.replay_route("dpsgd", route, seed=1, kinds=("the same table", "typical f", *RARE))
     assert found(report) == []
+    assert (report.neighbours, report.refused) == (8, 0)
+    assert report.files >= 8 * 5
+
+
+def test_that_replay_notices_rows_that_are_read_as_they_stand(monkeypatch):
+    def as_they_stand(reader, frame, label, sensitive, positive):
+        reader.schema, notes = infer_schema(frame, label, sensitive, positive)
+        reader.reading = reading.reading_for(reader.budget, frame.shape[1])
+        return reader.schema, notes
+
+    monkeypatch.setattr(reading.PaidReader, "__call__", as_they_stand)
+    for kind in RARE:
+        report = pairs.replay_route(
+            "dpsgd", route_of("dpsgd", "undeclared", fit_file, quick=True), seed=1, kinds=[kind]
+        )
+        assert found(report), kind
+
+
+def test_that_replay_notices_a_reading_that_moves_further_than_is_accounted(monkeypatch):
+    """As if kinds, sizes and distinct values were free: a record of which nothing is known moves all of them."""
+    true = accounted.Reading.multiplier.fget
+    free = property(lambda read: true(read) * accounted.moved_squared() ** 0.5)
+    monkeypatch.setattr(accounted.Reading, "multiplier", free)
+    route = route_of("dpsgd", "undeclared", fit_file, quick=True)
+    report = pairs.replay_route("dpsgd", route, seed=1, kinds=["another script"])
+    assert any("(reading): one record moves it by" in line for line in found(report))
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in PRIVATE])

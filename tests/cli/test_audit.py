@@ -57,7 +57,6 @@ def test_both_parts_as_json(answer, replays):
         "releases": 1234,
         "neighbours": 5,
         "files": 6,
-        "inferred": 0,
         "untested": [],
         "violations": [],
     }

@@ -55,8 +55,14 @@ def changed(row, column, value):
     return change
 
 
+def three_labels(frame):
+    """Of which so many have each that all three are read."""
+    many = pd.concat([frame] * 5)
+    return many.assign(y=np.resize(["yes", "no", "perhaps"], len(many)))
+
+
 TABLES = {
-    "label with three values": (changed(3, "y", "perhaps"), FIT, ["'y'", "3 values", "perhaps"]),
+    "label with three values": (three_labels, FIT, ["'y'", "3 values", "perhaps"]),
     "label with one value": (lambda t: t.assign(y="yes"), FIT, ["'y'", "1 value"]),
     "missing label": (changed(3, "y", None), FIT, ["'y'", "1 missing", "row 4"]),
     "missing group": (changed(3, "sex", None), FIT, ["'sex'", "1 missing", "row 4"]),
@@ -67,9 +73,9 @@ TABLES = {
     "unknown group": (changed(3, "sex", "x"), DECLARED, ["'sex'", "'x'"]),
     "declared third label": (changed(3, "y", "perhaps"), DECLARED, ["'y'", "'perhaps'"]),
     "group below a batch": (
-        changed(slice(0, 4), "sex", "x"),
-        (*FIT, "--group-sizes", "public"),
-        ["group 'x'", "records"],
+        changed(slice(4, None), "sex", "m"),
+        (*DECLARED, "--group-sizes", "public"),
+        ["group 'f'", "records"],
     ),
     "no inputs": (lambda t: t[["sex", "y"]], FIT, ["input"]),
     "no rows": (lambda t: t[:0], FIT, ["people.csv", "no rows"]),
@@ -265,7 +271,9 @@ def test_a_model_is_not_measured_on_data_of_another_kind(run):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((400, 10)), columns=list("abcdefghij"))
     frame.assign(sex=people(400)["sex"], y=people(400)["y"]).to_csv("people.csv", index=False)
-    assert run(*FIT, "--certify-fraction", 0).code == 0
+    columns = [{"name": name, "type": "numeric", "low": 0, "high": 1} for name in "abcdefghij"]
+    Path("schema.yaml").write_text(yaml.safe_dump({**SCHEMA, "columns": columns}))
+    assert run(*DECLARED, "--certify-fraction", 0).code == 0
     check_refusal(run, ("evaluate", "model", "--dataset", "synthetic"), ["model", "synthetic"])
 
 

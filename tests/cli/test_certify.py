@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp import FairDPClassifier
 from fairdp.cli import main
 from fairdp.commands import certify as certify_task
 from fairdp.saved.used_records import read_used_records, used_records_path
@@ -320,11 +319,11 @@ def test_a_second_certificate_of_the_same_counts_has_other_noise(run):
 def test_records_are_noted_before_their_certificate_is_written(run, monkeypatch):
     """An interruption in between wastes a look, and never gives a free one."""
 
-    def interrupted(self, folder):
+    def interrupted(folder, model):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(FairDPClassifier, "save", interrupted)
+        patched.setattr(certify_task, "write_model", interrupted)
         assert run(*CERTIFY).code != 0
     assert "certificate 2" in read_used_records(used_records_path(Path("model"))).uses
 

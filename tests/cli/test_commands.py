@@ -227,9 +227,11 @@ def test_parquet_gives_the_same_model_as_csv(answer, table, tmp_path):
 
 def test_a_schema_read_from_the_table_is_warned_of_and_a_declared_one_is_not(answer, run, table, tmp_path):
     columns = ("--label", "approved", "--sensitive", "sex")
-    inferred = answer("fit", table, *columns, *UNCERTIFIED)
-    assert any("read from the table" in text and "public" in text for text in inferred["warnings"])
-    assert "Assumed public: " in run("fit", table, *columns, *UNCERTIFIED).out
+    read = answer("fit", table, *columns, *UNCERTIFIED)
+    assert any("read from the table with noise, which epsilon includes" in text for text in read["warnings"])
+    assert "The 8 columns of the table were read with noise" in run("fit", table, *columns, *UNCERTIFIED).out
+    clean = ("--method", "clean", "--n-steps", 20, "--seed", 0)
+    assert any("count as public" in text for text in answer("fit", table, *columns, *clean)["warnings"])
 
     (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     declared = (*columns, "--schema", tmp_path / "schema.yaml")

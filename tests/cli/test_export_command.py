@@ -70,7 +70,7 @@ class TestCommand:
 
     @pytest.mark.more
     def test_the_hash_is_that_of_the_folder_even_if_another_version_wrote_it(self, run):
-        fitted(**CERTIFIED).save("model")
+        fitted(**CERTIFIED).save("model", overwrite=True)
         path, sums = Path("model/certificate.json"), Path("model/SHA256SUMS")
         before = hashlib.sha256(path.read_bytes()).hexdigest()
         path.write_bytes(path.read_bytes() + b"\n")
@@ -89,18 +89,18 @@ class TestCommand:
 
     def test_bad_input_is_refused_in_one_line(self, run, monkeypatch):
         self.refused(run, "'model' is not a saved model")
-        fitted(predictor="gibbs").save("model")
+        fitted(predictor="gibbs").save("model", overwrite=True)
         self.refused(run, "decides by a secret coin for each person", "fairdp predict", "'deterministic'")
-        fitted(module=Own).save("model")
+        fitted(module=Own).save("model", overwrite=True)
         self.refused(run, "your own module", "write_onnx(FairDPClassifier.load(folder, module=...)")
-        fitted().save("model")
+        fitted().save("model", overwrite=True)
         self.refused(run, "--out must end in .onnx, got 'model.pt'", out="model.pt")
         self.refused(run, "--out='none/model.onnx' cannot be written", out="none/model.onnx")
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         self.refused(run, "onnxruntime, which is missing; run pip install 'fairdp[onnx]'")
 
     def test_a_changed_folder_is_refused(self, run):
-        fitted().save("model")
+        fitted().save("model", overwrite=True)
         with open("model/certificate.json", "a") as file:
             file.write(" ")
         self.refused(run, "certificate.json does not match SHA256SUMS")

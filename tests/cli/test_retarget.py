@@ -66,7 +66,7 @@ class TestCommand:
         assert run("verify", "model").code == 0
 
     def test_it_prints_the_frontier_and_that_there_is_no_certificate(self, run):
-        priced_model().save("model")
+        priced_model().save("model", overwrite=True)
         done = run("retarget", "model", "--min-ratio", "0.8", "--price", "2", "--out", "moved")
         assert done.code == 0
         assert "target: demographic parity, min ratio 0.8; estimated" in done.out
@@ -85,11 +85,11 @@ class TestCommand:
 
     def test_bad_input_is_refused_in_one_line(self, run):
         self.refused(run, "'model' is not a saved model")
-        fitted().save("model")
+        fitted().save("model", overwrite=True)
         self.refused(run, "method='fairdp' has no frontier", "fit one with")
-        fitted(method="fairdp_frontier", module=Own).save("model")
+        fitted(method="fairdp_frontier", module=Own).save("model", overwrite=True)
         self.refused(run, "your own module", ".retarget(...).save(out)")
-        priced_model().save("model")
+        priced_model().save("model", overwrite=True)
         self.refused(run, "--max-gap, --min-ratio or --price", asked=())
         self.refused(run, "No such option", asked=("--parity", "equalized_odds"))
         self.refused(run, "aims at this target already", asked=("--max-gap", "0.1"))
@@ -102,7 +102,7 @@ class TestCommand:
         self.refused(run, "moved.register' would be overwritten")
 
     def test_a_target_that_is_certainly_missed_ends_with_one(self, run):
-        priced_model().save("model")
+        priced_model().save("model", overwrite=True)
         done = run("retarget", "model", "--max-gap", "0.1", "--price", "0.01", "--out", "moved")
         assert done.code == 1
         assert "missed: --max-gap 0.1: estimated at 0." in done.err

@@ -1,10 +1,12 @@
 """Tables read in batches take memory that does not grow with them."""
 
+import gzip
 import subprocess
 import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,15 +26,31 @@ def peak_memory(path, how: str) -> int:
 def numbers_in(path, n_rows: int):
     """A table of 8 columns, random in Parquet, where equal numbers would take no room."""
     names = [f"x{i}" for i in range(8)]
-    if path.suffix == ".csv":
-        path.write_text(",".join(names) + "\n" + "0.5,1.5,2.5,3.5,4.5,5.5,6.5,7.5\n" * n_rows)
+    if path.name.endswith((".csv", ".gz")):
+        text = ",".join(names) + "\n" + "0.5,1.5,2.5,3.5,4.5,5.5,6.5,7.5\n" * n_rows
+        path.write_bytes(gzip.compress(text.encode(), 1) if path.suffix == ".gz" else text.encode())
+        return path
+    table = pa.table(dict(zip(names, np.random.default_rng(0).random((8, n_rows)), strict=True)))
+    if path.suffix == ".parts":
+        path.mkdir()
+        for start in range(0, n_rows, 50_000):
+            pq.write_table(table.slice(start, 50_000), path / f"{start:07d}.parquet")
     else:
-        pq.write_table(pa.table(dict(zip(names, np.random.default_rng(0).random((8, n_rows)), strict=True))), path)
+        pyarrow.feather.write_feather(table, path) if path.suffix == ".feather" else pq.write_table(table, path)
     return path
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the memory of a process from /proc")
-@pytest.mark.parametrize(("ending", "few", "many"), [("csv", 4_000, 400_000), ("parquet", 200_000, 800_000)])
+@pytest.mark.parametrize(
+    ("ending", "few", "many"),
+    [
+        ("csv", 4_000, 400_000),
+        ("csv.gz", 4_000, 400_000),
+        ("parquet", 200_000, 800_000),
+        ("parts", 200_000, 800_000),
+        ("feather", 200_000, 800_000),
+    ],
+)
 def test_memory_does_not_grow_with_the_rows_unless_all_are_read(tmp_path, ending, few, many):
     short, long = (numbers_in(tmp_path / f"{n_rows}.{ending}", n_rows) for n_rows in (few, many))
     # The additional numbers are 25 000 KiB or more. A page of each Parquet column is in memory even in short tables.

@@ -1,6 +1,7 @@
 """Tables read in batches: the same rows, the same codes and the same refusals as the whole."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -179,7 +180,8 @@ def test_encoded_batches_are_the_encoded_table(write, convert, rows):
 @pytest.mark.parametrize("counted", [3, 4, 6, 9])
 @pytest.mark.parametrize("rows", [1, 2, 50_000])
 def test_a_file_that_changes_between_counting_and_reading_is_refused(write, monkeypatch, counted, rows):
-    monkeypatch.setattr(tables, "_n_rows_checked", lambda path: counted)
+    read = tables.reader_of
+    monkeypatch.setattr(tables, "reader_of", lambda *args: replace(read(*args), count=lambda: counted))
     with pytest.raises(ValueError, match=r"^table '.*table\.csv' has changed while it was read; start again\.$"):
         encode_file(write(CSV), SCHEMA, rows=rows)
 
@@ -220,8 +222,10 @@ def parquet_with(columns: list[str], n_rows: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        (CSV, "table.xlsx", r"must end in \.csv or \.parquet, got \.xlsx"),
-        (CSV, "table", r"must end in \.csv or \.parquet, got no ending"),
+        (CSV, "table.docx", r"must end in \.csv, .* or \.xlsx, got \.docx"),
+        (CSV, "table", r"must end in \.csv, .* or \.xlsx, got no ending"),
+        (CSV, "table.xlsx", r"is not a workbook that can be read"),
+        (CSV, "table.feather", r"is not an Arrow or Feather file that can be read"),
         ("", "table.csv", r"is empty"),
         ("\ufeff\n\n", "table.csv", r"is empty"),
         ("age,sex,y\n", "table.csv", r"has no rows"),
@@ -229,12 +233,28 @@ def parquet_with(columns: list[str], n_rows: int) -> bytes:
         (CSV + "60,Male\n" + CSV, "table.csv", r"line 7 has 2 fields, the header has 3; correct the line"),
         (CSV + "60,Male,no,no\n", "table.csv", r"line 7 has 4 fields, the header has 3"),
         (CSV + '60,"Male,no\n', "table.csv", r"line 7 is broken"),
-        (CSV.encode() + b"\xe9,Male,no\n", "table.csv", r"is not UTF-8 at line 7; save it as UTF-8"),
-        (CSV.encode() * 9000 + b"1,\xc3,no\n", "table.csv", r"is not UTF-8 at line 54001; save it"),
-        (CSV.encode("utf-16"), "table.csv", r"is not UTF-8 at line 1; save it as UTF-8"),
+        (
+            CSV.encode() + b"\xe9,Male,no\n",
+            "table.csv",
+            r"is not UTF-8 at line 7; name its encoding with encoding, such as cp1252, or save it as UTF-8",
+        ),
+        (CSV.encode() * 9000 + b"1,\xc3,no\n", "table.csv", r"is not UTF-8 at line 54001; name its encoding"),
+        (
+            CSV.encode("utf-16"),
+            "table.csv",
+            r"is not UTF-8 at line 1; name its encoding with encoding, such as cp1252, or save it as UTF-8",
+        ),
         (CSV.replace("sex", "age"), "table.csv", r"has two columns named 'age'; rename one"),
-        (CSV.replace(",", ";"), "table.csv", r"seems to be separated by semicolons; save it with commas"),
-        (CSV.replace(",", "\t"), "table.csv", r"seems to be separated by tabs; save it with commas"),
+        (
+            CSV.replace(",", ";"),
+            "table.csv",
+            r"seems to be separated by semicolons; name it with sep, or let fairdp schema find it",
+        ),
+        (
+            CSV.replace(",", "\t"),
+            "table.csv",
+            r"seems to be separated by tabs; name it with sep, or let fairdp schema find it",
+        ),
         (b"no parquet", "table.parquet", r"is not a Parquet file that can be read"),
         (parquet_with(["a", "b", "a"], 3), "table.parquet", r"has two columns named 'a'; rename one"),
         (parquet_with(["a", "b"], 0), "table.pq", r"has no rows"),
@@ -267,7 +287,7 @@ def test_a_parquet_file_that_is_broken_inside_is_refused(write, read):
 def test_missing_files_folders_and_empty_batches_are_refused(tmp_path, write):
     with pytest.raises(FileNotFoundError, match=r"none\.csv' does not exist\.$"):
         table_batches(tmp_path / "none.csv")
-    with pytest.raises(FileNotFoundError, match=r"is a folder; name a file\.$"):
+    with pytest.raises(ValueError, match=r"is a folder without Parquet files; name a file or another folder\.$"):
         table_batches(tmp_path)
     with pytest.raises(ValueError, match=r"^rows must be a whole number of at least 1, got 0\.$"):
         table_batches(write(CSV), rows=0)

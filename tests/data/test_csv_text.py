@@ -1,6 +1,7 @@
 """CSV files as text: Arrow's cells are those of Python's csv module, to the last character."""
 
 import csv
+import gzip
 import io
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from fairdp._checks import DataError
 from fairdp.data import csv_text
 from fairdp.data.csv_text import count_csv_rows, csv_tables
+from fairdp.data.formats import PLAIN, TableFormat
 
 # Everything that one of two readers might take in a way of its own.
 PIECES = st.sampled_from(
@@ -28,10 +30,14 @@ PIECES = st.sampled_from(
 )
 
 
-def rows_by_csv(text: str) -> list[list[str]] | str:
+def rows_by_csv(text: str, sep: str = ",") -> list[list[str]] | str:
     """The rows below the header, without blanks before a cell, or a refusal."""
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True) if row]
+        rows = [
+            row
+            for row in csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True, strict=True)
+            if row
+        ]
     except csv.Error:
         return "refused"
     if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
@@ -39,10 +45,10 @@ def rows_by_csv(text: str) -> list[list[str]] | str:
     return [[cell.lstrip(" ") for cell in row] for row in rows[1:]]
 
 
-def rows_by_fairdp(path, rows: int = 50_000) -> list[list[str]] | str:
+def rows_by_fairdp(path, rows: int = 50_000, written: TableFormat = PLAIN) -> list[list[str]] | str:
     try:
-        n_rows = count_csv_rows(path)
-        found = [list(row.values()) for table in csv_tables(path, rows) for row in table.to_pylist()]
+        n_rows = count_csv_rows(path, written)
+        found = [list(row.values()) for table in csv_tables(path, rows, written) for row in table.to_pylist()]
     except DataError:
         return "refused"
     assert len(found) == n_rows
@@ -64,18 +70,34 @@ def test_cells_are_those_of_the_csv_module(tmp_path, monkeypatch, pieces, block,
     assert rows_by_fairdp(path, rows) == rows_by_csv(text)
 
 
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    pieces=st.lists(st.one_of(PIECES, st.sampled_from(";|\t")), max_size=30),
+    sep=st.sampled_from(";|\t"),
+    encoding=st.sampled_from(["utf-8", "utf-16", "utf-16-le"]),
+    name=st.sampled_from(["table.csv", "table.csv.gz"]),
+    block=st.sampled_from([1, 7, 2**18]),
+)
+def test_other_separators_encodings_and_packed_files(pieces, sep, encoding, name, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_text, "_BLOCK", block)
+    text = f"x{sep}y\n" + "".join(piece.replace(",", sep) for piece in pieces)
+    path, content = tmp_path / name, text.encode(encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert rows_by_fairdp(path, 2, TableFormat(sep=sep, encoding=encoding)) == rows_by_csv(text, sep)
+
+
 @pytest.mark.parametrize("text", ['x,y\n1, "a, b"\n', 'x,y\n1,"a"b\n'])
 def test_that_check_notices_arrow_on_its_own(write, monkeypatch, text):
     path = write(text)
     assert rows_by_fairdp(path) == rows_by_csv(text)
-    monkeypatch.setattr(csv_text, "_has_plain_quotes", lambda content: True)
+    monkeypatch.setattr(csv_text, "_has_plain_quotes", lambda content, sep: True)
     monkeypatch.setattr(csv_text, "_split_by_csv", lambda path, *_: (_ for _ in ()).throw(DataError("not split")))
     assert rows_by_fairdp(path) != rows_by_csv(text)
 
 
 def test_both_readers_are_used(tmp_path):
     plain, quoted, odd = ["1,a\n", "2,b\n"], ['1,"a, b"\n', '"2",\n'], ['1,"say ""a"""\n']
-    split = [csv_text._split_by_arrow(lines, ["x", "y"], only_first=False) for lines in (plain, quoted, odd)]
+    split = [csv_text._split_by_arrow(lines, ["x", "y"], ",", only_first=False) for lines in (plain, quoted, odd)]
     assert [table and table.to_pylist()[0]["y"] for table in split] == ["a", "a, b", None]
 
 

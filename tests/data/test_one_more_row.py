@@ -74,7 +74,7 @@ def test_everybody_else_is_encoded_as_before(files, schema_path):
     np.testing.assert_array_equal(parts, encoded.X)
 
 
-def by_columns(path) -> pd.DataFrame:
+def by_columns(path, written=None) -> pd.DataFrame:
     """A column's type follows from all of its cells."""
     return pd.read_csv(path)
 
@@ -102,7 +102,7 @@ def model(files, schema_path, tmp_path):
 
 
 def decided(model, path, tmp_path) -> pd.DataFrame:
-    run_predict(model, path, tmp_path / "decisions.csv", id_column="person")
+    run_predict(model, path, tmp_path / "decisions.csv", id_columns=["person"])
     return pd.read_csv(tmp_path / "decisions.csv")
 
 

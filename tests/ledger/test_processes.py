@@ -10,10 +10,12 @@ import pytest
 from fairdp._checks import DataError
 from fairdp.ledger.book import Ledger, Receipt
 from fairdp.ledger.store import Store
+from faults.disturbing import LEDGER, Calls, Hold, killed
 from ledger_cases import claim, people, pure
 
 # Exit codes of a child: it has released, or was refused.
 RELEASED, REFUSED, BROKEN = 0, 2, 3
+STATEMENTS = (LEDGER,)
 
 
 def release(path: Path, **said) -> None:
@@ -66,20 +68,6 @@ def exit_code(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def at_statement(number: int, then: Callable[[], None]) -> None:
-    """In a child: do something before its statement of this number."""
-    execute, passed = Store.execute, 0
-
-    def counting(store, *statement):
-        nonlocal passed
-        passed += 1
-        if passed == number:
-            then()
-        return execute(store, *statement)
-
-    Store.execute = counting
-
-
 def n_releases(path: Path) -> int:
     releases = path.parent / "released"
     return len(releases.read_text().splitlines()) if releases.exists() else 0
@@ -93,15 +81,10 @@ def n_statements(folder: Path, command: Callable[[Path], None], prepare: Callabl
     prepare(path)
 
     def counted() -> None:
-        execute, passed = Store.execute, [0]
-
-        def counting(store, *statement):
-            passed[0] += 1
-            return execute(store, *statement)
-
-        Store.execute = counting
-        command(path)
-        os.write(write, str(passed[0]).encode())
+        calls = Calls(kinds=STATEMENTS)
+        with calls.counting():
+            command(path)
+        os.write(write, str(len(calls.seen)).encode())
 
     assert exit_code(forked(counted)) == RELEASED
     return int(os.read(read, 10))
@@ -128,14 +111,14 @@ def cases(
 
 @pytest.mark.parametrize("prepare", [nothing, one_fit])
 def test_a_kill_between_any_two_statements_leaves_a_ledger_in_which_what_was_released_is_spent(tmp_path, prepare):
-    killed = 0
+    n_killed = 0
     for number, path in cases(tmp_path, release, prepare):
 
         def interrupted(number: int = number, path: Path = path) -> None:
-            at_statement(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
-            release(path)
+            with Calls(at=number, then=killed, kinds=STATEMENTS).counting():
+                release(path)
 
-        killed += exit_code(forked(interrupted)) == -signal.SIGKILL
+        n_killed += exit_code(forked(interrupted)) == -signal.SIGKILL
         with Ledger(path) as ledger:
             assert ledger.check() == len(ledger.entries())
             spent = [entry for entry in ledger.entries() if entry.cost.epsilon == 1.0]
@@ -145,7 +128,7 @@ def test_a_kill_between_any_two_statements_leaves_a_ledger_in_which_what_was_rel
         assert (exit_code(forked(lambda path=path: release(path))) == RELEASED) == allowed
         with Ledger(path) as ledger:
             assert sum(entry.cost.epsilon for entry in ledger.entries() if entry.cost.epsilon == 1.0) <= 1.5
-    assert killed > 10
+    assert n_killed > 10
 
 
 @pytest.mark.parametrize(("command", "prepare"), [(release, nothing), (release, one_fit), (certificate, one_fit)])
@@ -166,27 +149,17 @@ def test_that_check_notices_a_look_outside_of_the_transaction(tmp_path):
 
 def held_and_other(number: int, path: Path, command: Callable[[Path], None]) -> tuple[int, int, int]:
     """Hold one process before a statement while another runs to its end; releases, entries, how the other ended."""
-    (here, there), (wait, go) = os.pipe(), os.pipe()
+    hold = Hold()
 
     def held() -> None:
-        def hold() -> None:
-            os.write(there, b"h")
-            os.read(wait, 1)
-
-        at_statement(number, hold)
-        command(path)
-        os.write(there, b"e")
+        with Calls(at=number, then=hold, kinds=STATEMENTS).counting():
+            command(path)
 
     first = forked(held)
-    os.close(there)
-    # Held, at its end, or refused.
-    os.read(here, 1)
+    hold.wait()
     other = exit_code(forked(lambda: command(path)))
-    os.write(go, b"g")
-    codes = {exit_code(first), other}
-    assert BROKEN not in codes
-    for end in (here, wait, go):
-        os.close(end)
+    hold.release()
+    assert BROKEN not in (exit_code(first), other)
     with Ledger(path) as ledger:
         return n_releases(path), len(ledger.entries()), other
 

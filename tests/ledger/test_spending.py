@@ -2,19 +2,26 @@
 
 import json
 import shutil
+from dataclasses import astuple
 from pathlib import Path
 
+import dp_accounting
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from dp_accounting.pld import PLDAccountant
 
-from fairdp import FairDPClassifier
+from fairdp import FairDPClassifier, GroupedData, tune
 from fairdp._checks import InputError
+from fairdp.accounting.mechanisms import SampledGaussian
 from fairdp.cli import main
 from fairdp.ledger.book import Ledger, ledger_path
 from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
-from fairdp.run.checkpoint import CheckpointWriter
+from fairdp.ledger.entries import Limit
+from fairdp.ledger.totals import table_total
+from fairdp.releases import watching
+from fairdp.run.checkpoint import CheckpointWriter, Progress
 
 SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")
 
@@ -126,6 +133,9 @@ def test_certificates_are_entries_in_a_series_and_use_no_record_twice(run):
     made = json.loads(run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 12, "--json"))
     assert made["certificate"]["confidence"] == pytest.approx(1 - 0.05 / 12)
     assert made["ledger"]["epsilon_sum"] == pytest.approx(1.5, abs=0.01)
+    # The folder says so too, and still names the entry of its model.
+    kept = json.loads(Path("model/privacy.json").read_text())["ledger"]
+    assert (kept["entry"], kept["epsilon_sum"]) == (1, made["ledger"]["epsilon_sum"])
     assert (
         "number 1 of 12 certificates of the model that hold all together with confidence 95 %"
         in run("report", "model", "--out", "r.html") + Path("model/certificate.json").read_text()
@@ -264,13 +274,95 @@ def test_images_and_lists_are_records_too():
         assert ledger.entries()[0].columns == ("sensitive_feature_0", "x0", "y0")
 
 
-def test_a_search_in_python_has_no_ledger():
-    from fairdp.data.synthetic import synthetic_population
-    from fairdp.tuning import tune
+def encoded(table: pd.DataFrame) -> GroupedData:
+    X, y = table[["income"]].to_numpy(np.float32), (table.approved == "yes").to_numpy(np.int64)
+    return GroupedData(X, y, (table.sex == "m").to_numpy(np.int64), ("f", "m"))
 
-    data = synthetic_population().sample(200, np.random.default_rng(0))
-    with pytest.raises(InputError, match="ledger='a' is for one fit"):
-        tune(FairDPClassifier(ledger="a"), {"n_steps": [1, 2]}, data)
+
+def states_at_releases(train) -> list[tuple[str, list[str]]]:
+    """What leaves the records in a training, each with the states of the entries that the ledger has by then."""
+    seen = []
+
+    def watcher(release):
+        with Ledger("own.sqlite") as ledger:
+            seen.append((release.purpose, [entry.state for entry in ledger.entries()]))
+        return release.noisy
+
+    with watching(watcher):
+        train()
+    return seen
+
+
+def test_encoded_records_and_searches_in_python_are_entries_before_anything_is_shown():
+    data = encoded(people(600, seed=0))
+    settings = {"method": "dpsgd", "n_steps": 2, "ledger": "own.sqlite", "table": "loans", "random_state": 0}
+    models = []
+    seen = states_at_releases(lambda: models.append(FairDPClassifier(**settings).fit_grouped(data)))
+    # Sizes are counted for the plan; the first value that anybody sees is a gradient.
+    assert [states for purpose, states in seen if purpose != "sizes"] == [["spent"]] * (len(seen) - 1)
+    grid = {"learning_rate": [0.1, 1.0]}
+    searched = states_at_releases(
+        lambda: models.append(tune(FairDPClassifier(**settings), grid, data, expected_trials=2))
+    )
+    assert all(states == ["completed", "spent"] for purpose, states in searched if purpose != "sizes")
+    assert [model.privacy_.ledger.entry for model in models] == [1, 2]
+    assert "all releases about table 'loans'" in models[1].privacy_statement()
+    with Ledger("own.sqlite") as ledger:
+        found = ledger.entries()
+    assert [(entry.command, entry.state, entry.views) for entry in found] == [
+        ("fit", "completed", {}),
+        ("tune", "completed", {}),
+    ]
+    # Nobody can tell encoded records apart, so all of the table are taken for shared.
+    assert found[1].histories == ((1,),)
+
+
+def test_python_and_the_command_add_up_to_the_same(run):
+    grid = {"learning_rate": [0.1, 1.0]}
+    shared = {"method": "dpsgd", "n_steps": 5, "sample_rate": 0.1, "group_sizes": {"f": 500.0, "m": 500.0}}
+    settings = {**shared, "ledger": "own.sqlite", "table": "loans"}
+    data = encoded(pd.read_csv("january.csv"))
+    FairDPClassifier(**settings, epsilon=1.0).fit_grouped(data)
+    tune(FairDPClassifier(**settings, epsilon=1.0), grid, data)
+    same = (*SHORT, "--epsilon", 1, "--sample-rate", 0.1, "--group-sizes", "f=500,m=500")
+    run("fit", "january.csv", *same)
+    run("tune", "january.csv", *same, "--grid", "learning_rate=0.1,1")
+    with Ledger("own.sqlite") as ledger:
+        in_python = ledger.entries()
+    # Declared sizes are those of the whole table here and of its training part there, so rates differ by rounding.
+    for one, other in zip(in_python, entries(), strict=True):
+        assert (one.command, one.table, one.state) == (other.command, other.table, other.state)
+        assert [type(release) for release in one.cost.ways] == [type(release) for release in other.cost.ways]
+    totals = [table_total(found, "loans") for found in (in_python, entries())]
+    assert astuple(totals[0]) == pytest.approx(astuple(totals[1]), rel=1e-6)
+    assert totals[0].epsilon_sum > 1.9
+
+
+def test_a_run_of_python_that_is_resumed_continues_its_entry():
+    def interrupted(step: int, n_steps: int) -> None:
+        if step == 2:
+            raise KeyboardInterrupt
+
+    data = encoded(people(600, seed=0))
+    settings = {"method": "dpsgd", "n_steps": 3, "ledger": "own.sqlite", "random_state": 0}
+    progress = Progress(checkpoint=Path("run"), observe=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        FairDPClassifier(**settings).fit_grouped(data, progress=progress)
+    resumed = Progress(checkpoint=Path("run"), resume=True)
+    assert FairDPClassifier(**settings).fit_grouped(data, progress=resumed).privacy_.ledger.entry == 1
+
+
+def test_a_refused_budget_is_refused_before_a_search_trains_anything():
+    data = encoded(people(600, seed=0))
+    with Ledger("own.sqlite") as ledger:
+        ledger.set_limit(Limit(table="records", epsilon=0.5))
+    estimator = FairDPClassifier(method="dpsgd", n_steps=2, ledger="own.sqlite")
+
+    def search() -> None:
+        with pytest.raises(InputError, match=r"would pass the limit of 0\.5"):
+            tune(estimator, {"learning_rate": [0.1, 1.0]}, data)
+
+    assert {purpose for purpose, _ in states_at_releases(search)} <= {"sizes"}
 
 
 def test_every_training_of_a_comparison_is_an_entry_and_too_many_are_refused_before_the_first(run):
@@ -316,3 +408,51 @@ def test_an_own_loop_is_an_entry_too():
     with Ledger("own.sqlite") as ledger:
         assert [entry.state for entry in ledger.entries()] == ["completed"]
         assert ledger.entries()[0].views
+
+
+def by_hand(releases: list[SampledGaussian | float], delta: float) -> float:
+    """dp-accounting's composition of sampled steps, and of certificates by their ε."""
+    account = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for release in releases:
+        if isinstance(release, float):
+            account.compose(dp_accounting.dp_event.DiscreteLaplaceDpEvent(release, 1))
+        else:
+            step = dp_accounting.GaussianDpEvent(release.noise_multiplier)
+            sampled = dp_accounting.PoissonSampledDpEvent(release.sample_rate, step)
+            account.compose(dp_accounting.SelfComposedDpEvent(sampled, release.n_steps))
+    return account.get_epsilon(delta)
+
+
+def test_three_fits_and_a_certificate_of_overlapping_tables_cost_what_composition_by_hand_says(run, monkeypatch):
+    """January; January with new people; these with others; and a certificate of the first model on the others."""
+    both, others = pd.read_parquet("february.parquet"), people(400, seed=4)
+    pd.concat([both[1200:], others]).to_csv("march.csv", index=False)
+    others.to_csv("others.csv", index=False)
+    settings = (*SHORT[:-2], "--certify-fraction", 0, "--group-sizes", "f=500,m=500", "--delta", 1e-6)
+    plans = [("january.csv", 0.05, 40, 1.0), ("february.parquet", 0.1, 20, 0.7), ("march.csv", 0.2, 10, 0.5)]
+    for table, rate, n_steps, epsilon in plans:
+        own = ("--sample-rate", rate, "--n-steps", n_steps, "--epsilon", epsilon, "--out", Path(table).stem)
+        run("fit", table, *settings, *own)
+    run("certify", "january", "others.csv", "--epsilon", 0.3)
+
+    fits = []
+    for table, rate, n_steps, _ in plans:
+        spent = json.loads((Path(Path(table).stem) / "privacy.json").read_text())
+        noise = {mechanism["noise_multiplier"] for mechanism in spent["mechanisms"].values()}
+        fits.append(SampledGaussian(sample_rate=rate, noise_multiplier=noise.pop(), n_steps=n_steps))
+        assert not noise
+    said = json.loads(run("ledger", "--json"))
+    table, most = said["tables"]["loans"], said["total"]
+    assert table["epsilon"] == pytest.approx(by_hand([*fits, 0.3], 3e-6), abs=1e-4)
+    assert table["delta"] == pytest.approx(3e-6)
+    assert table["epsilon_sum"] == pytest.approx(2.5, abs=0.01)
+    # People of January were in the first two, the new ones in the next two, the others in the last fit and counted.
+    shared = max(by_hand([*fits[:2]], 2e-6), by_hand([*fits[1:]], 2e-6), by_hand([fits[2], 0.3], 1e-6))
+    assert most["epsilon"] == pytest.approx(shared, abs=1e-4)
+    assert shared < table["epsilon"] - 0.1
+
+    run("ledger", "limit", "loans", "--epsilon", 2.6)
+    monkeypatch.setattr("fairdp.run.fit.train_model", lambda *_, **__: pytest.fail("trained"))
+    refused = run("fit", "january.csv", *settings, "--n-steps", 5, "--epsilon", 0.2, code=2)
+    assert "would pass the limit of 2.6 on table 'loans'" in refused
+    assert len(entries()) == 4

@@ -1,5 +1,6 @@
 """The file of a ledger: for its owner only, refused when it cannot be trusted, and any change of it is noticed."""
 
+import fcntl
 import shutil
 import sqlite3
 import stat
@@ -12,7 +13,7 @@ import pytest
 
 from fairdp._checks import DataError
 from fairdp.ledger.book import Ledger, Receipt, ledger_path
-from fairdp.ledger.store import _OTHER, Store
+from fairdp.ledger.store import _OTHER, Store, _keeps_out
 from ledger_cases import claim, people, pure
 
 
@@ -231,9 +232,35 @@ def test_a_place_where_locks_keep_nobody_out_is_refused(path, monkeypatch):
         return real([*command[:-1], str(copy)], **options)
 
     spend(path)
-    monkeypatch.setattr(subprocess, "run", unlocked)
+    with monkeypatch.context() as patched:
+        # Where only another process can tell.
+        patched.setattr("fairdp.ledger.store._keeps_out", lambda path: None)
+        Ledger(path).close()
+        patched.setattr(subprocess, "run", unlocked)
+        with pytest.raises(DataError, match="locks do not keep other processes out"):
+            Ledger(path)
+    monkeypatch.setattr(fcntl, "lockf", lambda *lock: None)
     with pytest.raises(DataError, match="locks do not keep other processes out"):
         Ledger(path)
+
+
+def test_locks_are_tried_without_another_process_and_leave_no_file(path, monkeypatch):
+    def started(*command, **options):
+        pytest.fail("a process was started")
+
+    monkeypatch.setattr(subprocess, "run", started)
+    spend(path)
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+def test_without_the_means_to_try_them_here_another_process_tries(path, monkeypatch):
+    spend(path)
+    for name in ("F_OFD_SETLK", "lockf"):
+        with monkeypatch.context() as patched:
+            patched.delattr(fcntl, name)
+            assert _keeps_out(path) is None
+    assert _keeps_out(path.with_name("nowhere") / "ledger") is None
+    assert _keeps_out(path) is True
 
 
 def test_the_ledger_is_where_the_user_says(monkeypatch, tmp_path):

@@ -202,7 +202,10 @@ class TestRefusals:
     )
     def test_methods_without_a_noisy_last_step(self, method, words):
         model = trained(method=method, n_draws=2)
-        with pytest.raises(ParameterError, match=f"method='{method}' .*{words}.*; use method='fairdp'") as refusal:
+        with pytest.raises(
+            ParameterError,
+            match=f"method='{method}' .*{words}.*; fit a model with fairdp fit --paper, or with method='fairdp'",
+        ) as refusal:
             paper_bounds_of(model, records())
         assert "\n" not in str(refusal.value)
 

@@ -1,12 +1,11 @@
 """A model and its used records: whatever happens while they are replaced, the path holds a model with its own."""
 
-import errno
 import os
 import shutil
 import signal
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +30,8 @@ from fairdp.saved.used_records import (
     used_records_path,
     write_used_records,
 )
+from faults import disturbing
+from faults.disturbing import CALLS, Calls
 
 PLAN = plan_run(
     method="clean",
@@ -65,8 +66,8 @@ OLD = SavedModel(
 NEW = replace(OLD, tensors={"params": torch.arange(6, dtype=torch.float32) + 1})
 # Whom a model was trained on, by what is in it.
 TRAINED_ON = {"old": [1, 2, 3], "new": [3, 4]}
-CLOSE = os.close
-CALLS = ("open", "write", "fsync", "close", "mkdir", "rmdir", "unlink", "rename", "replace", "chmod", "listdir")
+# All calls of the file layer, not only those that change something.
+KINDS = (*CALLS, "exchange")
 
 
 def digest_of(saved: SavedModel) -> str:
@@ -101,53 +102,12 @@ def found(out: Path) -> str:
     return name
 
 
-@dataclass
-class Faults:
-    """Does something at one of the calls of the file layer, by its position."""
-
-    at: int
-    then: Callable[[], None]
-    seen: int = 0
-
-    def watched(self, call):
-        def watching(*arguments, **named):
-            self.seen += 1
-            faulty = self.seen == self.at
-            # A close that fails has closed nevertheless.
-            if faulty and call is CLOSE:
-                call(*arguments)
-            if faulty:
-                self.then()
-            return call(*arguments, **named)
-
-        return watching
-
-
-@contextmanager
-def watching(faults: Faults):
-    with pytest.MonkeyPatch.context() as patch:
-        for name in CALLS:
-            patch.setattr(os, name, faults.watched(getattr(os, name)))
-        patch.setattr(folders, "exchange", faults.watched(folders.exchange))
-        # It tells apart by identity what the system can do.
-        patch.setattr(shutil.rmtree, "avoids_symlink_attacks", False, raising=False)
-        yield
-
-
-def kill_itself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def no_space() -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def killed(out: Path, at: int) -> bool:
     """Replace the model in a child that is killed at a call; whether it came so far."""
     child = os.fork()
     if not child:
         try:
-            with watching(Faults(at, kill_itself)):
+            with Calls(at=at, then=disturbing.killed, kinds=KINDS).counting():
                 put(out, NEW, "new")
         finally:
             os._exit(0)
@@ -156,13 +116,13 @@ def killed(out: Path, at: int) -> bool:
 
 def filled(out: Path, at: int) -> bool:
     """The same, where the disk is full at that call, and only there."""
-    faults = Faults(at, no_space)
-    with watching(faults):
+    calls = Calls(at=at, then=disturbing.no_space, kinds=KINDS)
+    with calls.counting():
         try:
             put(out, NEW, "new")
         except (OSError, SavedModelError):
-            assert faults.seen >= at
-    return faults.seen >= at
+            assert len(calls.seen) >= at
+    return len(calls.seen) >= at
 
 
 def outcomes(tmp_path: Path, disturbed: Callable[[Path, int], bool]) -> list[str]:

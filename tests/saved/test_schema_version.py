@@ -7,14 +7,14 @@ from types import ModuleType
 from fairdp.accounting import calibration
 from fairdp.certify import statement
 from fairdp.certify.record import CertificateRecord
-from fairdp.config import certificate, defaults, parameters
+from fairdp.config import certificate, defaults, parameters, reading
 from fairdp.frontier import choice, curve
 from fairdp.methods import fairdp_frontier
 from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 13, "b5f87d23ebfbb78d"
+VERSION, DIGEST = 14, "0e3dd51c4dec9c96"
 
 
 def _constants(module: ModuleType) -> list[str]:
@@ -29,6 +29,7 @@ def digest() -> str:
         *(defaults.ROW_NORMS, parameters.DEFAULT_MAX_GAP, parameters.DEFAULT_PRICE, parameters.DEFAULT_EPSILON),
         *(getattr(module, name) for module in (fairdp_frontier, curve, choice) for name in _constants(module)),
         *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS, calibration.SIZES_SHARE),
+        *(getattr(reading, name) for name in _constants(reading)),
         *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON),
         *(statement.DEFINITIONS, statement.NOT_PROMISED),
     )

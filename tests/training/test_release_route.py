@@ -30,6 +30,7 @@ RELEASES = {
     "training.noise": {"add_gaussian_noise"},
     "certify.release": {"release_counts"},
     "run.hold_out": {"counted_sizes"},
+    "data.noisy_tally": {"released_tally", "noisy"},
     "methods.functional": {"_with_laplace"},
     # The paper's remark, for its studies; no run makes it.
     "certify.paper": {"remark_2_release"},

@@ -13,6 +13,7 @@ from fairdp.accounting.mechanisms import (
     PrivacyBudget,
     SampledGaussian,
     bound_by,
+    reading_epsilon,
 )
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.selection import Selection, TrialSpend
@@ -77,6 +78,7 @@ def privacy_spent(
     n_certified = len(certified_names or group_names)
     # What is stated by either accountant must hold for the records that are held out, too.
     least = [min(pair) for pair in zip(*bounds.values(), strict=True)]
+    reading = plan.mechanisms[0].reading if selection is None else selection.reading
     certified = certify_epsilons(plan, least, n_certified) if certify_fraction else []
     if len(group_names) > n_certified and group_sizes == PUBLIC and BY_LABEL not in public_assumptions:
         public_assumptions = (*public_assumptions, BY_LABEL)
@@ -115,6 +117,7 @@ def privacy_spent(
         histogram_epsilon=histogram_epsilon,
         certify_fraction=certify_fraction,
         certify_epsilons=dict(zip(certified_names or group_names, certified, strict=False)),
+        reading=reading,
         selection=selection,
     )
 
@@ -139,8 +142,9 @@ def counts_std_of(mechanisms: Iterable[Mechanism], selection: Selection | None) 
 def certify_epsilons(plan: Plan, trained: list[float], n_groups: int) -> list[float]:
     """Pure ε of the certification records of each group: the least its training records spend, so that is no more.
 
-    Group sizes are counted over the training records alone, so that these pay nothing for them. Beside training without
-    noise the budget itself is the limit.
+    Group sizes are counted over the training records alone, so that these pay nothing for them; but columns that are
+    not declared are read from all records. Beside training without noise the budget itself is the limit.
     """
     smallest = np.reshape(trained, (n_groups, -1)).min(1).tolist()
-    return [min(epsilon, plan.budget.epsilon) for epsilon in smallest]
+    read = reading_epsilon(plan.mechanisms[0].reading, plan.budget.delta)
+    return [min(epsilon, plan.budget.epsilon) - read for epsilon in smallest]

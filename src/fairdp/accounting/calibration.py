@@ -15,7 +15,9 @@ from fairdp.accounting.mechanisms import (
     SampledGaussian,
     epsilon_spent,
 )
+from fairdp.accounting.reading import Reading, moved_squared, threshold_for
 from fairdp.config.parameters import ACCOUNTANTS
+from fairdp.config.reading import DELTA_SHARE, SHARE
 
 # A target is met by a multiplier of this many digits, rounded up, that leaves at most this part unspent.
 _DIGITS = 6
@@ -36,11 +38,12 @@ def noise_multiplier_for(
     n_steps: int,
     counts_std: float = 0.0,
     surveys_multiplier: float = 0.0,
+    reading: Reading | None = None,
     accountant: str | None = None,
 ) -> float:
     """Noise multiplier that spends at most the budget and at least 99.9 % of it; rounded up, never down.
 
-    Noisy sizes of deviation ``counts_std`` and surveys are paid from the same budget.
+    Noisy sizes of deviation ``counts_std``, surveys and the reading of a table are paid from the same budget.
     """
     accountant = budget.stated_by if accountant is None else accountant
     _checks.one_of(ACCOUNTANTS, accountant=accountant)
@@ -56,11 +59,13 @@ def noise_multiplier_for(
             n_steps=n_steps,
             counts_std=counts_std,
             surveys_multiplier=surveys_multiplier,
+            reading=reading,
         )
         return epsilon_spent(mechanism, budget.delta, accountant=accountant)
 
-    fixed = tuple(value for value in (counts_std, surveys_multiplier) if value)
-    if accountant == "rdp" and _least_by_moments(budget.delta, fixed) >= (1 - _TOLERANCE) * budget.epsilon:
+    read = (reading.multiplier, reading.delta) if reading else (0.0, 0.0)
+    fixed = tuple(value for value in (counts_std, surveys_multiplier, read[0]) if value)
+    if accountant == "rdp" and _least_by_moments(budget.delta - read[1], fixed) >= (1 - _TOLERANCE) * budget.epsilon:
         raise ParameterError(
             "epsilon",
             budget.epsilon,
@@ -96,6 +101,18 @@ def survey_std(budget: PrivacyBudget, share: float, n_looks: int = 1) -> float:
     11.7973
     """
     return 0.0 if math.isinf(budget.epsilon) else _round_up(math.sqrt(n_looks / share) / gaussian_mu(budget))
+
+
+def reading_for(budget: PrivacyBudget, n_columns: int) -> Reading | None:
+    r"""How the columns of a table are read with their share of a budget; None for an infinite one.
+
+    >>> reading_for(PrivacyBudget(epsilon=1.0, delta=1e-5), 15)
+    Reading(n_columns=15, std=52.3454, threshold=287)
+    """
+    if math.isinf(budget.epsilon):
+        return None
+    std = _round_up(survey_std(budget, SHARE) * math.sqrt(n_columns * moved_squared()))
+    return Reading(n_columns=n_columns, std=std, threshold=threshold_for(std, n_columns, DELTA_SHARE * budget.delta))
 
 
 def _least_by_moments(delta: float, multipliers: tuple[float, ...]) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
+from fairdp.accounting.reading import Reading, reading_loss
 from fairdp.config.parameters import ACCOUNTANTS
 
 RELATION = "add_or_remove_one"
@@ -99,6 +100,8 @@ class SampledGaussian:
     surveys_multiplier
         Noise multiplier of all the Gaussian releases about every record that are made once, before and after the
         steps, taken together; zero for none.
+    reading
+        How the columns of the table were read before anything else; None if they were declared.
     """
 
     sample_rate: float
@@ -107,6 +110,7 @@ class SampledGaussian:
     counts_epsilon: float = 0.0
     counts_std: float = 0.0
     surveys_multiplier: float = 0.0
+    reading: Reading | None = None
 
     def __post_init__(self) -> None:
         _checks.sample_rate(sample_rate=self.sample_rate)
@@ -117,7 +121,7 @@ class SampledGaussian:
 
     @property
     def event(self) -> Any:
-        """The same mechanism as an event of dp-accounting, the field's common language."""
+        """The same mechanism as an event of dp-accounting, the field's common language, but for the δ of a reading."""
         import dp_accounting
 
         gaussian = dp_accounting.GaussianDpEvent(self.noise_multiplier)
@@ -129,6 +133,8 @@ class SampledGaussian:
             events.append(dp_accounting.GaussianDpEvent(self.counts_std))
         if self.surveys_multiplier:
             events.append(dp_accounting.GaussianDpEvent(self.surveys_multiplier))
+        if self.reading:
+            events.append(dp_accounting.GaussianDpEvent(self.reading.multiplier))
         if self.counts_epsilon:
             events.append(dp_accounting.LaplaceDpEvent(1 / self.counts_epsilon))
         return events[0] if len(events) == 1 else dp_accounting.ComposedDpEvent(events)
@@ -145,6 +151,7 @@ class LaplaceRelease:
     counts_epsilon: float = 0.0
     sample_rate: float = 1.0
     n_steps: int = 1
+    reading: Reading | None = None
     noise: Literal["laplace"] = "laplace"
 
 
@@ -187,7 +194,7 @@ def epsilon_spent(mechanism: Mechanism, delta: float, *, accountant: str | None 
     if mechanism.noise_multiplier == 0:
         return math.inf
     if isinstance(mechanism, LaplaceRelease):
-        return 1 / mechanism.noise_multiplier + mechanism.counts_epsilon
+        return 1 / mechanism.noise_multiplier + mechanism.counts_epsilon + reading_epsilon(mechanism.reading, delta)
     if accountant == "pld" and mechanism.noise_multiplier < SMALLEST_FOR_PLD:
         raise ParameterError(
             "noise_multiplier",
@@ -220,7 +227,26 @@ def _composed_epsilon(mechanism: SampledGaussian, delta: float, accountant: str)
     if accountant == "pld":
         return float(privacy_loss(mechanism).get_epsilon_for_delta(delta))
     account = rdp.RdpAccountant(RDP_ORDERS, NeighboringRelation.ADD_OR_REMOVE_ONE)
-    return float(account.compose(mechanism.event).get_epsilon(delta))
+    left = delta - (mechanism.reading.delta if mechanism.reading else 0.0)
+    return float(account.compose(mechanism.event).get_epsilon(left)) if left > 0 else math.inf
+
+
+def reading_epsilon(reading: Reading | None, delta: float) -> float:
+    """ε of reading the columns of a table, alone, by the better accountant; zero if they were declared."""
+    if reading is None:
+        return 0.0
+    return min(_alone(reading, delta, accountant) for accountant in {accountant_for(delta), "rdp"})
+
+
+@lru_cache(maxsize=256)
+def _alone(reading: Reading, delta: float, accountant: str) -> float:
+    from dp_accounting import rdp
+
+    if accountant == "pld":
+        return float(reading_loss(reading, _GRID).get_epsilon_for_delta(delta))
+    divergences = [order / (2 * reading.multiplier**2) for order in RDP_ORDERS]
+    left = delta - reading.delta
+    return float(rdp.compute_epsilon(RDP_ORDERS, divergences, left)[0]) if left > 0 else math.inf
 
 
 def privacy_loss(mechanism: SampledGaussian, width: float | None = None) -> Any:
@@ -245,6 +271,8 @@ def privacy_loss(mechanism: SampledGaussian, width: float | None = None) -> Any:
         ).self_compose(int(mechanism.n_steps))
         if surveys:
             loss = loss.compose(pld.from_gaussian_mechanism(surveys, value_discretization_interval=width))
+    if mechanism.reading:
+        loss = loss.compose(reading_loss(mechanism.reading, width))
     return loss.compose(sizes_loss(mechanism.counts_std, width)) if mechanism.counts_std else loss
 
 

@@ -17,7 +17,9 @@ from fairdp.accounting.mechanisms import (
     PrivacyBudget,
     SampledGaussian,
     joint_multiplier,
+    reading_epsilon,
 )
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.recipe import Recipe
 
 
@@ -94,6 +96,7 @@ def make_plan(
     n_looks: int = 1,
     counts_epsilon: float = 0.0,
     counts_std: float = 0.0,
+    reading: Reading | None = None,
     noisy_sizes: bool = False,
     noise_multiplier: float | None = None,
 ) -> Plan:
@@ -105,7 +108,8 @@ def make_plan(
     parallel composition over the groups accounts; the sum of the independent draws is a single Gaussian. Where groups
     have their own optimisers, every group's sum is released, with a draw of deviation :math:`s = \sigma C`.
     Statistics get their share of the largest :math:`1 / z_k^2`, the gradient what is left in each group. What is
-    counted beside is paid first: at a pure ε, or sizes with discrete Gaussian noise of a deviation.
+    counted beside is paid first: at a pure ε, or sizes with discrete Gaussian noise of a deviation; and so is the
+    reading of a table whose columns are not declared.
 
     Noisy sizes are a release too, and :math:`s / \Delta_k` follows from them: accounted with it, a group would seem to
     spend least in just the outcomes in which its count tells most. Then each is accounted with :math:`z_k`, which was
@@ -118,12 +122,12 @@ def make_plan(
     """
     _checks.positive_integer(n_steps=n_steps, n_looks=n_looks)
     look_steps = n_looks - 1 if recipe.n_members > 1 else 0
-    paid = _Paid(counts_epsilon, counts_std, _survey_stds(recipe, budget), look_steps)
+    paid = _Paid(counts_epsilon, counts_std, _survey_stds(recipe, budget), look_steps, reading)
     if recipe.noise_allocation == "none" or math.isinf(budget.epsilon):
         return _plan(recipe, budget, n_steps, 0.0, np.zeros(len(recipe.group_sizes)), paid)
     training = replace(budget, epsilon=budget.epsilon - counts_epsilon)
     if recipe.noise_allocation == "laplace":
-        return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon)
+        return _laplace_plan(recipe, budget, training.epsilon, counts_epsilon, reading)
     needed = np.array(
         [
             noise_multiplier
@@ -133,6 +137,7 @@ def make_plan(
                 n_steps=n_steps + look_steps,
                 counts_std=counts_std,
                 surveys_multiplier=paid.surveys_multiplier(recipe),
+                reading=reading,
             )
             for rate in recipe.sample_rates
         ]
@@ -154,12 +159,13 @@ def make_plan(
 
 
 class _Paid(NamedTuple):
-    """What is released beside the steps: pure counts, sizes with Gaussian noise, surveys, and the heads of looks."""
+    """What is released beside the steps: pure counts, noisy sizes, surveys, the heads of looks, and columns."""
 
     counts_epsilon: float
     counts_std: float
     survey_stds: dict[str, float]
     look_steps: int
+    reading: Reading | None
 
     def surveys_multiplier(self, recipe: Recipe) -> float:
         """Noise multiplier of all surveys together; zero for none."""
@@ -188,6 +194,7 @@ def _plan(
             counts_epsilon=paid.counts_epsilon,
             counts_std=paid.counts_std,
             surveys_multiplier=paid.surveys_multiplier(recipe),
+            reading=paid.reading,
         )
         for rate, z in zip(recipe.sample_rates, multipliers, strict=True)
     )
@@ -203,9 +210,12 @@ def _plan(
     )
 
 
-def _laplace_plan(recipe: Recipe, budget: PrivacyBudget, epsilon: float, counts_epsilon: float) -> Plan:
-    """One release at a pure ε, whatever the number of steps asked for."""
-    release = LaplaceRelease(noise_multiplier=1 / epsilon, counts_epsilon=counts_epsilon)
+def _laplace_plan(
+    recipe: Recipe, budget: PrivacyBudget, epsilon: float, counts_epsilon: float, reading: Reading | None
+) -> Plan:
+    """One release at a pure ε, whatever the number of steps asked for; the reading of a table has its own before."""
+    epsilon -= reading_epsilon(reading, budget.delta)
+    release = LaplaceRelease(noise_multiplier=1 / epsilon, counts_epsilon=counts_epsilon, reading=reading)
     return Plan(
         recipe=recipe,
         budget=budget,

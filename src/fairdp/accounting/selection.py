@@ -9,7 +9,8 @@ import numpy as np
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
-from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism
+from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism, reading_epsilon
+from fairdp.accounting.reading import Reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +37,14 @@ class Selection:
     counts_std
         Deviation of the noise on group sizes that were counted once, over the training records, for all trials; zero
         for none.
+    reading
+        How the columns of the table were read, once, for all trials; None if they were declared.
     """
 
     expected_trials: float
     by_group: dict[str, tuple[TrialSpend, ...]]
     counts_std: float = 0.0
+    reading: Reading | None = None
 
     def __post_init__(self) -> None:
         if not (1 < self.expected_trials < math.inf):
@@ -49,12 +53,21 @@ class Selection:
     def epsilon(self, group: str, delta: float) -> float:
         """ε of the whole choice for a record of a group."""
         return selected_epsilon(
-            self.by_group[group], delta, expected_trials=self.expected_trials, counts_std=self.counts_std
+            self.by_group[group],
+            delta,
+            expected_trials=self.expected_trials,
+            counts_std=self.counts_std,
+            reading=self.reading,
         )
 
 
 def selected_epsilon(
-    trials: Iterable[TrialSpend], delta: float, *, expected_trials: float, counts_std: float = 0.0
+    trials: Iterable[TrialSpend],
+    delta: float,
+    *,
+    expected_trials: float,
+    counts_std: float = 0.0,
+    reading: Reading | None = None,
 ) -> float:
     r"""ε at δ of the best of a random number of trials; their number follows the logarithmic law.
 
@@ -66,7 +79,8 @@ def selected_epsilon(
     with :math:`\varepsilon(\lambda)` the Rényi divergence of one trial, the largest over the candidates. Sizes counted
     once, before the trials, with discrete Gaussian noise add :math:`\lambda / (2 \sigma^2)`. A record that is held out,
     in all trials alike, is in none of these sizes but counted with a pure :math:`\varepsilon_c`, and the choice costs
-    it :math:`2 \varepsilon_c`, the limit of the same formula; the larger of both counts.
+    it :math:`2 \varepsilon_c`, the limit of the same formula; the larger of both counts. The columns of a table that
+    are read once, about all records, add the same to both, and their own part of δ.
 
     References
     ----------
@@ -80,8 +94,12 @@ def selected_epsilon(
         return math.inf
     mechanisms = tuple(spend.mechanism for spend in spends)
     chosen = selected_divergences(mechanisms, expected_trials=expected_trials, counts_std=counts_std)
-    held_out = max(spend.held_out_epsilon for spend in spends)
-    return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, delta)[0]), 2 * held_out)
+    held_out = 2 * max(spend.held_out_epsilon for spend in spends) + reading_epsilon(reading, delta)
+    left = delta
+    if reading is not None:
+        chosen = [value + order / (2 * reading.multiplier**2) for order, value in zip(RDP_ORDERS, chosen, strict=True)]
+        left = delta - reading.delta
+    return max(float(rdp.compute_epsilon(RDP_ORDERS, chosen, left)[0]) if left > 0 else math.inf, held_out)
 
 
 def selected_divergences(
@@ -103,7 +121,12 @@ def selected_divergences(
 
 
 def divergence(mechanism: Mechanism, order: int) -> float:
-    """Rényi divergence of a mechanism for a record that is trained on."""
+    """Rényi divergence of a mechanism for a record that is trained on.
+
+    It is infinite for one that reads columns: whether a rare value passes the threshold has no divergence, only a δ.
+    """
+    if mechanism.reading is not None:
+        return math.inf
     counts = pure_divergence(mechanism.counts_epsilon, order)
     if isinstance(mechanism, LaplaceRelease):
         trained = pure_divergence(1 / mechanism.noise_multiplier, order)

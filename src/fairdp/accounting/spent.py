@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
-from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism
+from fairdp.accounting.ledger_note import LedgerNote
+from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism, reading_epsilon
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.words import (
     DECLARED,
@@ -25,33 +27,6 @@ NOT_COVERED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerNote:
-    """What a ledger says of a model: its entry, and what all entries of the table spend together, up to this one.
-
-    Nothing here depends on a record. The ``token`` is random and stands in the entry too, so that a ledger that was
-    restored from an older copy is noticed. ``epsilon`` composes the mechanisms, at the sum of their deltas; it holds
-    for a plan that was fixed in advance, and ``epsilon_sum`` in any case.
-    """
-
-    entry: int
-    token: str
-    table: str
-    epsilon: float
-    delta: float
-    epsilon_sum: float
-
-    def to_json(self) -> dict[str, object]:
-        """Under the names users see; the token is for the folder."""
-        return {
-            "entry": self.entry,
-            "table": self.table,
-            "epsilon_total": self.epsilon,
-            "delta_total": self.delta,
-            "epsilon_sum": self.epsilon_sum,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
     """The privacy record of a model, made by `fairdp.accounting.account.privacy_spent`.
 
@@ -66,7 +41,8 @@ class PrivacySpent:
     ``n_steps`` counts all noisy steps, of which ``look_steps`` are not trained on but make the ensemble of a look.
     ``noise_std`` is the deviation of the noise on what a step releases, ``mean_noise_std`` that on the averaged
     gradient: another one only where ``group_optimizers`` made a step release the sum of every group.
-    ``surveys`` has the deviation of the noise on each release outside the steps, by its code.
+    ``surveys`` has the deviation of the noise on each release outside the steps, by its code. ``reading`` says how the
+    columns of a table were read with noise, if nobody declared them: from all records, held out or not.
     For a model that was kept as the best of several trials, ``selection`` says what all candidates might have spent,
     and ``epsilon`` covers the whole search. ``ledger`` says what else was spent on the table, if that was added up.
     """
@@ -101,6 +77,7 @@ class PrivacySpent:
     histogram_epsilon: float
     certify_fraction: float
     certify_epsilons: dict[str, float]
+    reading: Reading | None = None
     selection: Selection | None = None
     ledger: LedgerNote | None = None
 
@@ -129,6 +106,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
         *_survey_lines(spent),
         *_histogram_lines(spent),
+        *_reading_lines(spent),
         *_certification_lines(spent),
         *_selection_lines(spent),
         _group_sizes_line(spent),
@@ -152,8 +130,8 @@ def _ledger_lines(spent: PrivacySpent) -> list[str]:
             [] if published else ["No ledger was kept: nothing else that was released about the records is added up."]
         )
     return [
-        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} up to this one spend "
-        f"({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
+        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} until this was written "
+        f"spend ({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
         f"{rounded_up(note.epsilon_sum)}, the simple sum, in any case."
     ]
 
@@ -166,7 +144,7 @@ def not_covered(spent: PrivacySpent) -> list[str]:
 
 def _level(spent: PrivacySpent) -> str:
     epsilon = rounded_up(spent.epsilon)
-    pure = spent.noise_allocation == "laplace" and spent.selection is None
+    pure = spent.noise_allocation == "laplace" and spent.selection is None and spent.reading is None
     return epsilon if pure else f"({epsilon}, {spent.delta!r})"
 
 
@@ -232,7 +210,8 @@ def _laplace_lines(spent: PrivacySpent) -> list[str]:
         "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise whose "
         f"scale is {spent.noise_multiplier:.4g} times what one record can change in the L1 norm (functional "
         "mechanism). "
-        f"{'' if spent.selection else 'The guarantee is pure: it holds with delta zero. '}Training uses no group size."
+        f"{'' if spent.selection or spent.reading else 'The guarantee is pure: it holds with delta zero. '}Training "
+        "uses no group size."
     ]
 
 
@@ -255,14 +234,26 @@ def _histogram_lines(spent: PrivacySpent) -> list[str]:
     ]
 
 
+def _reading_lines(spent: PrivacySpent) -> list[str]:
+    reading = spent.reading
+    if reading is None:
+        return []
+    return [
+        f"The {reading.n_columns} columns of the table were read with noise, from all records: types, ranges, "
+        f"categories and groups follow from counts with discrete Gaussian noise of deviation {reading.std:.4g}, and a "
+        f"value is named only if its noisy count is at least {reading.threshold} (delta {reading.delta:.2g}). Epsilon "
+        f"above includes it; alone it is {rounded_up(reading_epsilon(reading, spent.delta))}."
+    ]
+
+
 def _certification_lines(spent: PrivacySpent) -> list[str]:
     if not spent.certify_epsilons:
         return []
     return [
         f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on but "
         f"counted with noise for the fairness certificate, at a pure epsilon of at most "
-        f"{rounded_up(max(spent.certify_epsilons.values()))}. A record is either trained on or held out, so the "
-        "guarantee is the larger of the two epsilons, not their sum."
+        f"{rounded_up(max(spent.certify_epsilons.values()))}{' beside the reading' if spent.reading else ''}. A record "
+        "is either trained on or held out, so the guarantee is the larger of the two epsilons, not their sum."
     ]
 
 
@@ -279,6 +270,8 @@ def _selection_lines(spent: PrivacySpent) -> list[str]:
 
 def _group_sizes_line(spent: PrivacySpent) -> str:
     names = "The group names and the two labels are treated as public"
+    if spent.reading is not None:
+        names = "The group names and the two labels are among what was read with noise"
     if spent.group_sizes == NOISY:
         return (
             f"{names}. Group sizes were counted with noise of deviation {sizes_deviation(spent):.4g}, which epsilon "
@@ -289,7 +282,8 @@ def _group_sizes_line(spent: PrivacySpent) -> str:
             f"{names}. Group sizes were declared, not counted: this costs nothing as long as they were not taken from "
             "the private records."
         )
-    return f"{names}, and so are the group sizes: their exact numbers are in what may be published."
+    public = "Group sizes are treated as public" if spent.reading is not None else "and so are the group sizes"
+    return f"{names}{'.' if spent.reading else ','} {public}: their exact numbers are in what may be published."
 
 
 def sizes_deviation(spent: PrivacySpent) -> float:

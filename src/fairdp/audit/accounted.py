@@ -12,7 +12,7 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import CELLS, CENTRE, DIRECTION, FREQUENCIES, FRONTIER, RANKING
 from fairdp.audit.recording import Move
 
-LOOK, SIZES = "look", "sizes"
+LOOK, SIZES, READING = "look", "sizes", "reading"
 # Sizes are counted over the training records alone, so that held-out records pay for their looks only.
 SURVEYS = (FREQUENCIES, CENTRE, CELLS, DIRECTION, FRONTIER, RANKING)
 TRAINING = (SIZES, "gradient", "statistics", "histogram", "polynomial", *SURVEYS)
@@ -42,6 +42,8 @@ class Accounted:
         Squared L2 distance of all Gaussian releases outside the steps.
     survey
         The same of a single one, by what it is: whoever moves one further may not make up for it in another.
+    reading
+        Squared L2 distance of all counts of the columns of a table, for any record.
     searched
         Whether the run was a search, whose trials are accounted one by one.
     """
@@ -55,6 +57,7 @@ class Accounted:
     looks: float
     surveys: float
     survey: Mapping[str, float]
+    reading: float
     searched: bool
 
     @classmethod
@@ -74,6 +77,7 @@ class Accounted:
             looks=looks,
             surveys=_surveys_paid(mechanism),
             survey={what: std**-2 for what, std in privacy.surveys.items() if std},
+            reading=privacy.reading.multiplier**-2 if privacy.reading else 0.0,
             searched=privacy.selection is not None,
         )
 
@@ -90,6 +94,7 @@ class Accounted:
             yield from self._beyond_surveys([move for move in trial if move.purpose in SURVEYS])
             yield from _trained_and_held_out(trial)
         yield from _beyond([move for move in moves if move.purpose == SIZES], self.sizes)
+        yield from _beyond([move for move in moves if move.purpose == READING], self.reading)
 
     def _beyond_steps(self, moves: Sequence[Move]) -> Iterator[Found]:
         steps = steps_of(moves)

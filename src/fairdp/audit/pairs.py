@@ -187,7 +187,7 @@ class _Route:
 
     def _refused(self, name: str, neighbour: Neighbour, error: InputError) -> ReplayReport:
         """A refusal in one line is right where the schema does not allow the record, and only there."""
-        allowed = self.route.reads_raw_cells and self.route.declared and not neighbour.refused
+        allowed = self.route.reads_raw_cells and not neighbour.refused
         report = ReplayReport(neighbours=1, refused=1)
         if "\n" in str(error) or allowed:
             report += self._found(name, [("reading", f"refused although the schema allows it: {error}")])
@@ -198,6 +198,4 @@ class _Route:
             Violation(method=self.method, route=self.route.name, neighbour=neighbour, release=release, found=text)
             for release, text in found
         )
-        if self.route.declared:
-            return ReplayReport(violations=violations)
-        return ReplayReport(inferred=violations)
+        return ReplayReport(violations=violations)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.releases import Release
+from fairdp.releases import OPEN_DOMAIN, Release
 
 
 class Diverged(Exception):
@@ -92,7 +92,10 @@ def _check_same_form(name: str, before: Release, release: Release) -> None:
         found = f"{release.purpose} with {release.law} noise in place of {before.purpose} with {before.law} noise"
         raise Diverged(name, found)
     shapes = np.shape(before.exact), np.shape(release.exact)
-    if shapes[0] != shapes[1] or np.shape(release.noisy) != shapes[0]:
+    is_open = OPEN_DOMAIN in (before.exact.dtype, release.exact.dtype)
+    if is_open and (before.exact.dtype, before.noisy.dtype) != (release.exact.dtype, release.noisy.dtype):
+        raise Diverged(name, "counts of whatever occurs in place of other counts")
+    if not is_open and (shapes[0] != shapes[1] or np.shape(release.noisy) != shapes[0]):
         raise Diverged(name, f"has shape {shapes[1]} in place of {shapes[0]}")
     if not np.array_equal(before.scale, np.asarray(release.scale, dtype=np.float64)):
         largest = float(np.max(np.abs(np.asarray(release.scale) / before.scale - 1)))
@@ -100,7 +103,10 @@ def _check_same_form(name: str, before: Release, release: Release) -> None:
 
 
 def _distance(before: Release, release: Release) -> float:
-    moved = np.asarray(release.exact, dtype=np.float64) - np.asarray(before.exact, dtype=np.float64)
+    if before.exact.dtype == OPEN_DOMAIN:
+        moved = _moved_counts(before.exact, release.exact)
+    else:
+        moved = np.asarray(release.exact, dtype=np.float64) - np.asarray(before.exact, dtype=np.float64)
     if not moved.any():
         return 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -108,3 +114,11 @@ def _distance(before: Release, release: Release) -> float:
     # A value that is not finite is hidden by no noise.
     total = np.abs(shares).sum() if before.law == "laplace" else np.sqrt(np.square(shares).sum())
     return float(total) if np.isfinite(total) else float("inf")
+
+
+def _moved_counts(before: NDArray[np.void], after: NDArray[np.void]) -> NDArray[np.float64]:
+    """How far each count moved; what only one of both names counts zero in the other."""
+    counts: dict[tuple[int, str], int] = {(place, value): -count for place, value, count in before.tolist()}
+    for place, value, count in after.tolist():
+        counts[place, value] = counts.get((place, value), 0) + count
+    return np.array(list(counts.values()), dtype=np.float64)

@@ -32,11 +32,6 @@ class Route:
         """Whether cells are read by the program, and not by whoever made the arrays."""
         return isinstance(self.way, ByFile)
 
-    @property
-    def declared(self) -> bool:
-        """Whether the schema is declared; what is read from the rows otherwise is not paid for yet."""
-        return not isinstance(self.way, ByFile) or self.way.declared
-
     def group(self, name: str) -> str:
         """The group in which a record of this group of the table is trained on."""
         return self.way.group(name) if isinstance(self.way, ByArrays) else name
@@ -104,7 +99,9 @@ def _routes(method: str, file: ByFile, undeclared: ByFile) -> Iterator[_Describe
     yield "arrays", ByArrays(), {}
     yield _ALONE, file, {"group_sizes": _DECLARED_SIZES}
     if method == "dpsgd":
-        yield "undeclared", undeclared, {}
+        # Of so few records most columns can be read only at such a price.
+        yield "undeclared", undeclared, {"epsilon": 40.0}
+        yield "undeclared search", ByFile(fit=file.fit, declared=False, searched=True), {"epsilon": 60.0}
         yield "all metrics", file, {"certify_metrics": None}
     if not about.closed_form:
         yield from _routes_by_steps(method, file)

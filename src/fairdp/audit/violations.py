@@ -26,8 +26,6 @@ class ReplayReport:
         In how many of the replayed batches the record was by which the tables differ.
     refused
         Neighbours that were refused in one line, as the schema demands.
-    inferred
-        What a record changed because types, ranges and groups were read from the rows: said to be public, not paid for.
     made, met
         Route and purpose of the releases that were made, and of those that some neighbour moved.
     """
@@ -38,7 +36,6 @@ class ReplayReport:
     in_batches: int = 0
     refused: int = 0
     violations: tuple[Violation, ...] = ()
-    inferred: tuple[Violation, ...] = ()
     made: frozenset[tuple[str, str]] = frozenset()
     met: frozenset[tuple[str, str]] = frozenset()
 
@@ -60,7 +57,6 @@ class ReplayReport:
             in_batches=self.in_batches + other.in_batches,
             refused=self.refused + other.refused,
             violations=self.violations + other.violations,
-            inferred=self.inferred + other.inferred,
             made=self.made | other.made,
             met=self.met | other.met,
         )

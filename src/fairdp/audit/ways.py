@@ -8,13 +8,16 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.audit.folders import Files, files_of
 from fairdp.audit.tables import GROUPS, IMAGE, LABEL, POSITIVE, SENSITIVE, Shape, Table, write_schema
 from fairdp.classifier import FairDPClassifier
+from fairdp.data.schema import infer_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import load_table
+from fairdp.ledger.spending import Spending
 from fairdp.own_loop import make_private_fair
+from fairdp.run.reading import reader_for
+from fairdp.run.settings import RunSettings
 from fairdp.tuning import tune
 
 N_FEATURES = IMAGE[1]
@@ -52,19 +55,24 @@ class Way(Protocol):
 
 def fit_file(task: FileTask) -> Files:
     """What the command does, with the functions of the library."""
+    estimator = FairDPClassifier(**task.settings)
+    settings = RunSettings.of(**estimator.get_params(deep=False))
+    reader = None
+    if task.schema is None:
+        reader = reader_for(settings, Spending(None, command="fit"), task.table.name)
     table = load_table(
         task.table,
         label=LABEL,
         sensitive=(SENSITIVE,),
         schema_path=task.schema,
         positive=POSITIVE,
+        read=reader or infer_schema,
     )
     train, _ = split_by_own_coin(table.data, seed=0, share=TEST_FRACTION)
     options: dict[str, Any] = {
-        "public_assumptions": () if table.schema.declared else (READ_FROM_TABLE,),
         "feature_schema": table.schema.to_dict(),
+        "reading": None if reader is None else reader.reading,
     }
-    estimator = FairDPClassifier(**task.settings)
     if task.grid is None:
         estimator.fit_grouped(train, **options)
     else:

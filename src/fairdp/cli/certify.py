@@ -5,7 +5,15 @@ from typing import Any
 
 import click
 
-from fairdp.cli.options import exit_unless_met, json_option, ledger_options, parameter_options, taken_ledger
+from fairdp.cli.options import (
+    exit_unless_met,
+    format_options,
+    json_option,
+    ledger_options,
+    parameter_options,
+    taken_format,
+    taken_ledger,
+)
 
 
 @click.command(epilog="\b\nExample:\n  fairdp certify model/ fresh.csv --epsilon 1\n")
@@ -27,6 +35,7 @@ from fairdp.cli.options import exit_unless_met, json_option, ledger_options, par
     metavar="N",
     help="One of N certificates of the model that hold all together (0: of a series without end); the ledger counts.",
 )
+@format_options
 @json_option
 def certify(
     folder: Path,
@@ -41,7 +50,7 @@ def certify(
     of: int | None,
     budget: float | None,
     as_json: bool,
-    **ledger: Any,
+    **others: Any,
 ) -> None:
     """Certify the fairness gaps of the model in FOLDER on labelled records that it has never seen.
 
@@ -62,7 +71,8 @@ def certify(
         registration=registration,
         allow_equal=allow_equal,
         seed=random_state,
-        ledger=taken_ledger(ledger),
+        ledger=taken_ledger(others),
+        written=taken_format(others),
         budget=budget,
         of=of,
     )

@@ -19,6 +19,7 @@ from fairdp.cli.options import (
     parameter_options,
     seed_option,
     table_options,
+    taken_format,
     taken_ledger,
 )
 
@@ -105,6 +106,7 @@ def compare(
     from fairdp.experiments.sweeps.holder_key import holder_key, keep_holder_key
     from fairdp.experiments.sweeps.parallel import Workers
     from fairdp.experiments.sweeps.paying import Payment
+    from fairdp.experiments.sweeps.reading import with_columns_read
 
     path = taken_ledger(of_table)
     if budget is not None and (table is None or path is None):
@@ -118,7 +120,12 @@ def compare(
         delta=delta,
         grid=grid,
     )
-    # Anything wrong with any training run is reported before the first one starts and before anything is written.
+    payment = None if table is None or path is None else Payment.into(path, budget)
+    notes: tuple[str, ...] = ()
+    if table is not None and of_table["schema"] is None:
+        make_folder(out)
+        comparison, notes = with_columns_read(comparison, out, payment)
+    # Anything wrong with any training run is reported before the first one starts and before its folder is written.
     comparison.check()
     make_folder(out)
     if key is not None:
@@ -131,7 +138,8 @@ def compare(
             command=shlex.join(["fairdp", *sys.argv[1:]]),
             say=_say,
             watch=watch,
-            payment=None if table is None or path is None else Payment.into(path, budget),
+            payment=payment,
+            notes=notes,
         )
         report = run_compare(task)
     print_comparison(report, as_json=as_json)
@@ -145,7 +153,8 @@ def _populations(
     from fairdp.experiments.sweeps.populations import Population
 
     of_table["sensitive"] = of_table["sensitive"] or ()
-    sources = [Source(table=table, dataset=name, **of_table) for name in dataset or (None,)]
+    written = taken_format(of_table)
+    sources = [Source(table=table, dataset=name, written=written, **of_table) for name in dataset or (None,)]
     table_name = table.name if table else ""
     # Other groups are another comparison: pictures and tables say so.
     groups = f" by {' and '.join(of_table['sensitive'])}" if dataset and of_table["sensitive"] else ""

@@ -65,7 +65,7 @@ def fit(
     as_json: bool,
     **parameters: Any,
 ) -> None:
-    """Train a private classifier on TABLE (CSV or Parquet) or on a named data set, and certify its fairness gaps.
+    """Train a private classifier on TABLE or on a named data set, and certify its fairness gaps.
 
     Exit code 1: trained, but the certificate misses --require-tau, or --max-gap or --min-ratio is certainly missed.
     """

@@ -3,6 +3,7 @@
 import click
 
 from fairdp.cli.options import json_option
+from fairdp.config.parameters import DECLARED
 
 
 @click.command(epilog="\b\nExample:\n  fairdp methods --json\n")
@@ -15,6 +16,7 @@ def methods(as_json: bool) -> None:
     cards = [
         {
             "method": name,
+            "default": name == DECLARED["method"].default,
             "private": method.private,
             "unit": method.unit,
             "guarantee": method.guarantee,

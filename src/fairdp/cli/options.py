@@ -19,6 +19,7 @@ from fairdp.config.reference import default_text
 if TYPE_CHECKING:
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.records import Source
+    from fairdp.data.formats import TableFormat
     from fairdp.frontier.verdict import Verdict
 
 Decorated = Callable[..., Any]
@@ -142,6 +143,22 @@ def seed_option(help: str) -> Decorator:
     return click.option("--seed", type=click.IntRange(min=0), metavar="N", help=help)
 
 
+# How a table is written: said here, or by the schema, and never guessed while records are read.
+format_options = together(
+    in_section(
+        DATA,
+        "--sep",
+        metavar="CHAR",
+        help="Between the cells of a text file; tab is a word for it.  [default: the schema's, or ,]",
+    ),
+    in_section(
+        DATA, "--decimal", type=click.Choice([".", ","]), help="Sign of decimals.  [default: the schema's, or .]"
+    ),
+    in_section(DATA, "--thousands", metavar="CHAR", help="Between thousands: a point, comma, blank or '' for nothing."),
+    in_section(DATA, "--encoding", metavar="NAME", help="Such as cp1252 or utf-16.  [default: the schema's, or utf-8]"),
+    in_section(DATA, "--day-first/--no-day-first", default=None, help="Whether dates are written day, month, year."),
+    in_section(DATA, "--sheet", help="Sheet of a workbook.  [default: the schema's, or its only one]"),
+)
 table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
     in_section(DATA, "--positive", help="The label's value that counts as positive."),
@@ -166,6 +183,7 @@ table_options = together(
         show_default=True,
         help="Fraction of TABLE kept for testing.",
     ),
+    format_options,
 )
 data_options = together(
     in_section(DATA, "--dataset", help="A named data set instead of TABLE; see `fairdp data list`."), table_options
@@ -213,7 +231,14 @@ def taken_source(parameters: dict[str, Any]) -> "Source":
 
     names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction")
     given = {name: parameters.pop(name) for name in names_of_options}
-    return Source(**{**given, "sensitive": given["sensitive"] or ()})
+    return Source(**{**given, "sensitive": given["sensitive"] or ()}, written=taken_format(parameters))
+
+
+def taken_format(parameters: dict[str, Any]) -> "TableFormat":
+    """How a table is written, taken out of a command's options."""
+    from fairdp.data.formats import FORMAT_KEYS, TableFormat
+
+    return TableFormat(**{key: parameters.pop(key) for key in FORMAT_KEYS})
 
 
 def exit_unless_met(certificate: "Certificate | NotCertified", *, required: float | None) -> None:

@@ -2,11 +2,11 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairdp.cli.options import json_option, seed_option
+from fairdp.cli.options import format_options, json_option, seed_option, taken_format
 from fairdp.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _DEVIATIONS = {"printed": "σ₀, as printed", "one_head": "Nσ₀, one head", "
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="α of Proposition 3.")
 @click.option("--release-epsilon", type=float, default=0.1, show_default=True, help="ε' of Remark 2's Laplace noise.")
 @seed_option("Seed of the noise that shows Remark 2, for repeatable figures.")
+@format_options
 @json_option
 def paper_bounds(
     folder: Path,
@@ -37,6 +38,7 @@ def paper_bounds(
     release_epsilon: float,
     seed: int | None,
     as_json: bool,
+    **written: Any,
 ) -> None:
     """Show the paper's own certificates of the model in FOLDER, on rows that the paper takes from its training.
 
@@ -48,7 +50,7 @@ def paper_bounds(
     from fairdp.commands.saved_models import run_paper_bounds
 
     options = {"confidence": confidence, "release_epsilon": release_epsilon, "random_state": seed}
-    found = run_paper_bounds(folder, table, dataset, **options)
+    found = run_paper_bounds(folder, table, dataset, written=taken_format(written), **options)
     if as_json:
         print_json(found.to_json())
         return

@@ -156,7 +156,6 @@ def _replay_json(replayed: ReplayReport) -> dict[str, Any]:
         "releases": replayed.releases,
         "neighbours": replayed.neighbours,
         "files": replayed.files,
-        "inferred": len(replayed.inferred),
         "untested": [{"route": route, "release": part} for route, part in replayed.untested],
         "violations": [{name: getattr(violation, name) for name in names} for violation in replayed.violations],
     }

@@ -35,6 +35,7 @@ from fairdp.commands.progress import say_spent
 from fairdp.commands.saved_models import load_for_dataset, load_saved
 from fairdp.config.certificate import SMALLEST_EPSILON
 from fairdp.config.preregistration import Preregistration
+from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
 from fairdp.ledger.costs import pure_cost
@@ -42,7 +43,8 @@ from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
-from fairdp.saved.folder import is_signed
+from fairdp.saved.fitted import saved_form
+from fairdp.saved.folder import is_signed, write_model
 from fairdp.saved.place import check_place, place_of_model
 from fairdp.saved.used_records import (
     TRAINING,
@@ -68,6 +70,7 @@ class CertifyTask:
     ledger: Path | None = None
     budget: float | None = None
     of: int | None = None
+    written: TableFormat = PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +129,8 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
     assumed = _assumed(task, register.knows_training)
     estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
-    estimator.save(task.folder)
+    estimator.privacy_ = replace(estimator.privacy_, ledger=spending.later(estimator.privacy_.ledger))
+    write_model(task.folder, saved_form(estimator))
     note = spending.note()
     say_spent(spending)
     return CertificateReport(
@@ -216,7 +220,7 @@ def _fresh_records(task: CertifyTask, spending: Spending) -> tuple[FairDPClassif
         estimator, test = load_for_dataset(task.folder, task.dataset)
         return estimator, [test]
     assert task.table is not None
-    estimator, schema = load_saved(task.folder)
+    estimator, schema = load_saved(task.folder, task.written)
     return estimator, encoded_batches(task.table, schema, observe=spending.observe or (lambda rows: None))
 
 

@@ -28,8 +28,10 @@ from fairdp.methods import METHODS
 from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
+from fairdp.run.reading import PaidReader, keep_reading, reader_for, reading_path
 from fairdp.run.settings import RunSettings
-from fairdp.saved.folder import MARKER
+from fairdp.saved.fitted import saved_form
+from fairdp.saved.folder import MARKER, write_model
 from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints
 from fairdp.tuning import tune
@@ -79,7 +81,8 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     chosen = RunSettings.of(**estimator.get_params(deep=False))
     _check_serves(estimator.method, task.source)
     split_key = _split_key(task, chosen)
-    records = load_records(task.source, split_key=split_key, observe=spending.observe)
+    reader = _reader(task, chosen, spending)
+    records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -87,7 +90,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
             "`private_metrics` come from the certificate's counts, but there is no certificate, because "
             f"{reason.explanation}."
         )
-    estimator, used = _train(estimator, records, task, UsedRecords.new(split_key), spending)
+    estimator, used = _train(estimator, records, task, UsedRecords.new(split_key), spending, reader)
     estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
     n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
@@ -183,8 +186,21 @@ def _split_key(task: FitTask, settings: RunSettings) -> bytes:
     return new_split_key(settings.seed)
 
 
+def _reader(task: FitTask, settings: RunSettings, spending: Spending) -> PaidReader | None:
+    """What reads the columns of a table that nobody has declared; None where there is none, or nothing is private."""
+    source = task.source
+    if source.table is None or source.schema is not None:
+        return None
+    return reader_for(settings, spending, source.table.name, kept=task.checkpoint if task.resume else None)
+
+
 def _train(
-    estimator: FairDPClassifier, records: Records, task: FitTask, used: UsedRecords, spending: Spending
+    estimator: FairDPClassifier,
+    records: Records,
+    task: FitTask,
+    used: UsedRecords,
+    spending: Spending,
+    reader: PaidReader | None,
 ) -> tuple[FairDPClassifier, UsedRecords]:
     """The fitted estimator, or the best of several, and the records that were used."""
 
@@ -200,6 +216,8 @@ def _train(
         # Before the first checkpoint, which is of no use without it.
         if number == 1 and task.checkpoint is not None and used.split_key:
             keep_split_key(task.checkpoint, used.split_key)
+            if reader is not None:
+                keep_reading(task.checkpoint, reader)
         observe(number, n_steps)
 
     def forewarn(planned: PlannedRun) -> None:
@@ -218,11 +236,16 @@ def _train(
             resume=task.resume,
         )
         schema = None if records.schema is None else records.schema.to_dict()
-        assumed = records.public_assumptions
+        options: dict[str, Any] = {
+            "progress": progress,
+            "public_assumptions": records.public_assumptions,
+            "feature_schema": schema,
+            "reading": None if reader is None else reader.reading,
+        }
         if task.search is None:
             # Once a table is split, only its parts are needed; named data sets may be read-only.
             train = replace(records.train, expendable=task.source.table is not None)
-            estimator.fit_grouped(train, progress=progress, public_assumptions=assumed, feature_schema=schema)
+            estimator.fit_grouped(train, **options)
         else:
             estimator = tune(
                 estimator,
@@ -230,9 +253,7 @@ def _train(
                 records.train,
                 max_gap=task.search.within_gap,
                 expected_trials=task.search.expected_trials,
-                progress=progress,
-                public_assumptions=assumed,
-                feature_schema=schema,
+                **options,
             )
     if records.schema is not None:
         estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
@@ -253,7 +274,7 @@ def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint:
     replaced = (out / MARKER).exists()
     try:
         with with_used_records(out, used.of_model(estimator.score_model_.digest())):
-            estimator.save(out)
+            write_model(out, saved_form(estimator))
     except OSError as error:
         kept = f"add `resume` to continue from {str(checkpoint)!r}" if checkpoint else ""
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}", kept) from None
@@ -261,4 +282,5 @@ def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint:
         # The model is safe now, and the file holds the state of the noise generator.
         checkpoint.unlink(missing_ok=True)
         split_key_path(checkpoint).unlink(missing_ok=True)
+        reading_path(checkpoint).unlink(missing_ok=True)
     return [f"the model that was in {str(out)!r} has been replaced."] if replaced else []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairdp._checks import DataError, SavedModelError
 from fairdp._files import content_of, from_plain, parsed_json, to_plain
-from fairdp.accounting.spent import LedgerNote
+from fairdp.accounting.ledger_note import LedgerNote
 from fairdp.ledger.book import Ledger, Receipt
 from fairdp.ledger.composition import Total
 from fairdp.ledger.entries import Entry, Limit

@@ -31,10 +31,10 @@ def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any]) -> list
     if isinstance(certificate, Certificate):
         empty = {gap.pair for gap in certificate.gaps.values() if gap.claimed and gap.tau >= 1}
         if empty:
-            names = ", ".join(sorted({name for pair in empty for name in pair}))
+            pairs = ", ".join(f"{high} and {low}" for high, low in sorted(empty))
             found.append(
-                f"the certificate has too few records to bound any gap for {names}: merge small groups (a schema's "
-                "'other' does), name fewer protected columns, or certify fewer metrics."
+                f"the certificate has too few records to bound some gaps, first of all between {pairs}: merge small "
+                "groups (a schema's 'other' does), name fewer protected columns, or certify fewer metrics."
             )
     hidden = _hidden_groups(estimator)
     if hidden is not None:

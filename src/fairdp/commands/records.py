@@ -11,15 +11,16 @@ from fairdp._checks import InputError
 from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
 from fairdp.commands.split_keys import new_split_key
 from fairdp.data.catalog import load_dataset
+from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
-from fairdp.data.schema import TableSchema, read_schema
+from fairdp.data.schema import TableSchema, infer_schema, read_schema
 from fairdp.data.splits import split_by_own_coin
-from fairdp.data.tables import Observe, load_table
+from fairdp.data.tables import Observe, Read, load_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the records come from: a table, or a named data set."""
+    """Where the records come from: a table, of which is said how it is written, or a named data set."""
 
     table: Path | None
     dataset: str | None
@@ -28,6 +29,7 @@ class Source:
     sensitive: tuple[str, ...]
     schema: Path | None
     test_fraction: float
+    written: TableFormat = PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +58,15 @@ class Records:
         return PUBLISHED in self.public_assumptions
 
 
-def load_records(source: Source, *, split_key: bytes | None = None, observe: Observe | None = None) -> Records:
+def load_records(
+    source: Source, *, split_key: bytes | None = None, observe: Observe | None = None, read: Read | None = None
+) -> Records:
     """The records that a source names.
 
     ``split_key`` is the secret of the coins that choose the test records of a table; None: a new one. Data sets that
     are known by name bring their own test records. Whoever wants to ``observe`` the rows of a table is told later, by
-    their places in it, which records are in which part.
+    their places in it, which records are in which part. ``read`` is how columns are read that nobody declared, paid
+    for; None reads them as they stand, for a model that is not private.
     """
     if source.table is not None and source.dataset is not None:
         raise InputError(f"give TABLE or `dataset`, not both: got {str(source.table)!r} and {source.dataset!r}.")
@@ -82,14 +87,17 @@ def load_records(source: Source, *, split_key: bytes | None = None, observe: Obs
         sensitive=source.sensitive,
         schema_path=source.schema,
         positive=source.positive,
+        written=source.written,
         observe=observe or (lambda rows: None),
+        read=read or infer_schema,
     )
     # Nobody else holds the whole table.
     places = None if observe is None else np.arange(table.data.n_samples)
     whole = replace(table.data, expendable=True, rows=places)
     key = int.from_bytes(split_key or new_split_key(), "little")
     train, test = split_by_own_coin(whole, seed=key, share=source.test_fraction)
-    assumed = () if table.schema.declared else (READ_FROM_TABLE,)
+    paid = read is not None and source.schema is None
+    assumed = () if table.schema.declared or paid else (READ_FROM_TABLE,)
     return Records(
         name=path.name,
         train=train,
@@ -136,6 +144,6 @@ def _read_as(schema: TableSchema) -> list[str]:
 
 
 def _refuse_table_options(source: Source) -> None:
-    for name in ("label", "positive", "schema"):
-        if getattr(source, name):
-            raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")
+    told = [name for name in ("label", "positive", "schema") if getattr(source, name)]
+    for name in (*told, *source.written.to_dict()):
+        raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")

@@ -9,7 +9,8 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.frontier.points import FrontierPoint, frontier_points
 from fairdp.frontier.verdict import Verdict
 from fairdp.networks.models import ScoreModel
-from fairdp.saved.folder import MARKER, is_signed, read_model
+from fairdp.saved.fitted import saved_form
+from fairdp.saved.folder import MARKER, is_signed, read_model, write_model
 from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.retarget import retargeted
 from fairdp.saved.used_records import used_records_of, used_records_path
@@ -77,9 +78,9 @@ def _save(moved: FairDPClassifier, folder: Path, out: Path, *, before: ScoreMode
         if used is not None and known:
             # The records of every use go with it: a target may have been chosen by what a certificate said of them.
             with with_used_records(out, replace(used, model_sha256=moved.score_model_.digest())):
-                moved.save(out)
+                write_model(out, saved_form(moved))
         else:
-            moved.save(out)
+            write_model(out, saved_form(moved))
     except OSError as error:
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
     if known:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
 from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.distinct import spellings_of
+from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
@@ -82,23 +83,29 @@ def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
 
 
 def run_predict(
-    folder: Path, table: Path, out: Path, *, id_column: str | None = None, k: int | None = None
+    folder: Path,
+    table: Path,
+    out: Path,
+    *,
+    id_columns: Sequence[str] = (),
+    k: int | None = None,
+    written: TableFormat = PLAIN,
 ) -> PredictionReport:
-    """Score, probability and decision for every row of a table; an id tells equal rows of different people apart.
+    """Score, probability and decision for every row of a table; ids are kept, and tell equal rows of people apart.
 
     With ``k`` also so many reasons for each negative decision.
     """
-    estimator, schema = load_saved(folder)
+    estimator, schema = load_saved(folder, written)
     if k is not None:
         declared_for_reasons(estimator, k)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ParameterError("out", str(out), "must end in .csv or .parquet")
     if out.exists() and table.exists() and out.samefile(table):
         raise ParameterError("out", str(out), "is the table itself", "choose another file")
-    rows = read_table(table)
-    if id_column is not None and id_column not in rows:
-        raise ParameterError("id_column", id_column, f"is not a column of {str(table)!r}")
-    records, ids = schema.encode(rows), None if id_column is None else spellings_of(rows[id_column])
+    rows = read_table(table, schema.format)
+    kept = _ids(rows, id_columns, table)
+    # Parts of an id are kept apart by a sign that no text has.
+    records, ids = schema.encode(rows), ["\x1f".join(parts) for parts in zip(*kept.values(), strict=True)] or None
     scores, groups = estimator.scores(records), _groups(estimator, schema, rows)
     decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
     named = np.where(decisions == 1, schema.positive, schema.negative)
@@ -106,11 +113,24 @@ def run_predict(
     if estimator.predictor_.tosses_coins:
         chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
         frame.insert(2, "chance", chances)
+    frame = pd.concat([pd.DataFrame(kept), frame], axis=1)
     if k is not None:
         frame = pd.concat([frame, estimator.reasons(rows, k=k, person_ids=ids)], axis=1)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
     write_out(out, content)
     return PredictionReport(n_rows=len(frame), positive_rate=float(decisions.mean()), out=str(out))
+
+
+def _ids(rows: pd.DataFrame, names: Sequence[str], table: Path) -> dict[str, list[str]]:
+    """The texts of the columns that say who somebody is."""
+    for name in names:
+        if name not in rows:
+            raise ParameterError("id_columns", name, f"is not a column of {str(table)!r}")
+        if name in ("score", "probability", "chance", "decision") or name.startswith("reason"):
+            raise ParameterError(
+                "id_columns", name, "is the name of a column that is written", "rename it in the table"
+            )
+    return {name: spellings_of(rows[name]) for name in names}
 
 
 def _groups(estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame) -> NDArray[np.int64] | None:
@@ -127,11 +147,17 @@ def _groups(estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame
 
 
 def run_evaluate(
-    folder: Path, table: Path | None, dataset: str | None, *, confidence: float, seed: int | None
+    folder: Path,
+    table: Path | None,
+    dataset: str | None,
+    *,
+    confidence: float,
+    seed: int | None,
+    written: TableFormat = PLAIN,
 ) -> EvaluationReport:
     """Metrics of a saved model on labelled rows, with confidence intervals."""
     _checks.in_unit_interval(confidence=confidence)
-    estimator, test = load_with_records(folder, table, dataset)
+    estimator, test = load_with_records(folder, table, dataset, written=written)
     scores = estimator.scores(test.X)
     decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     intervals = confidence_intervals(
@@ -154,14 +180,21 @@ def run_evaluate(
     )
 
 
-def run_paper_bounds(folder: Path, table: Path | None, dataset: str | None, **options: Any) -> PaperBounds:
+def run_paper_bounds(
+    folder: Path, table: Path | None, dataset: str | None, *, written: TableFormat = PLAIN, **options: Any
+) -> PaperBounds:
     """The paper's certificates of a saved model on labelled rows, in the paper those it was trained on."""
-    estimator, data = load_with_records(folder, table, dataset, part="train")
+    estimator, data = load_with_records(folder, table, dataset, part="train", written=written)
     return paper_bounds_of(estimator, data, **options)
 
 
 def load_with_records(
-    folder: Path, table: Path | None, dataset: str | None, *, part: Literal["train", "test"] = "test"
+    folder: Path,
+    table: Path | None,
+    dataset: str | None,
+    *,
+    part: Literal["train", "test"] = "test",
+    written: TableFormat = PLAIN,
 ) -> tuple[FairDPClassifier, GroupedData]:
     """A saved model and labelled records: those of a table, or a part of a named data set."""
     if (table is None) == (dataset is None):
@@ -169,17 +202,19 @@ def load_with_records(
     if dataset is not None:
         return load_for_dataset(folder, dataset, part=part)
     assert table is not None
-    estimator, schema = load_saved(folder)
-    return estimator, encode_table(read_table(table), schema)
+    estimator, schema = load_saved(folder, written)
+    return estimator, encode_table(read_table(table, schema.format), schema)
 
 
-def load_saved(folder: Path) -> tuple[FairDPClassifier, TableSchema]:
+def load_saved(folder: Path, written: TableFormat = PLAIN) -> tuple[FairDPClassifier, TableSchema]:
+    """A saved model and the schema of its tables; what is said of the file at hand goes before what the model says."""
     estimator = FairDPClassifier.load(folder)
     if estimator.feature_schema_ is None:
         raise SavedModelError(
             f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python."
         )
-    return estimator, TableSchema.from_dict(estimator.feature_schema_)
+    schema = TableSchema.from_dict(estimator.feature_schema_)
+    return estimator, replace(schema, format=written.over(schema.format))
 
 
 def load_for_dataset(

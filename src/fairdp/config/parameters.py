@@ -181,8 +181,8 @@ class Parameters:
     n_looks: int = parameter(
         1,
         CERTIFICATE,
-        "How often to test the required bound during training, which ends at the first look that misses it; "
-        "the model of the look before is kept; looks share epsilon, and each makes its heads with one more noisy step.",
+        "How often to test the required bound in training, which ends at the first miss and keeps the model before; "
+        "looks share epsilon, each with one more noisy step for heads; for `fairdp` or `dpsgd`, not for the default.",
         flag="--looks",
         check=_checks.positive_integer,
     )

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairdp import _checks
 from fairdp._checks import DataError
 from fairdp.config import limits
+from fairdp.data.frames import known_table
 from fairdp.data.grouped import GroupedData
 from fairdp.data.labels import binary_codes, label_codes
 from fairdp.data.sensitive import codes_of, groups_of
@@ -112,7 +113,9 @@ def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float
 def records_of(estimator: Any, X: ArrayLike, *, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Records for an estimator that was fitted on records of this shape."""
     with _own_remedies():
-        records: NDArray[np.float32] = validate_data(estimator, X, dtype=np.float32, allow_nd=True, reset=False)
+        records: NDArray[np.float32] = validate_data(
+            estimator, known_table(X), dtype=np.float32, allow_nd=True, reset=False
+        )
     if records.shape[1:] != shape:
         raise DataError(f"X has records of shape {records.shape[1:]}, but the model was fitted on {shape}.")
     return records

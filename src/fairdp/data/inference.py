@@ -78,8 +78,17 @@ def observe(values: pd.Series) -> Observed:
     )
 
 
-def infer_positive(texts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Which of two label values is positive, never by its frequency, and a note where that is a guess."""
+def chosen_positive(positive: object, texts: Sequence[str], label: str) -> tuple[str, tuple[str, ...]]:
+    """The value of the label that the user calls positive, or a guess, never by frequency, with a note on it."""
+    if positive is None:
+        return _guessed_positive(texts)
+    for text in (spelling_of(positive), text_of(positive)):
+        if text in texts:
+            return text, ()
+    raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {text!r}.")
+
+
+def _guessed_positive(texts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     known = {text.lower(): text for text in texts}
     for pair in ({"0", "1"}, {"false", "true"}, {"no", "yes"}):
         if set(known) == pair:

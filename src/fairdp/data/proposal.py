@@ -10,6 +10,7 @@ import yaml
 
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric
 from fairdp.data.distinct import numbers_of
+from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.inference import MANY_FEATURES, observe
 from fairdp.data.schema import READ_FROM_TABLE, TableSchema, infer_schema
 
@@ -30,12 +31,20 @@ declared: false
 
 
 def proposed_schema(
-    frame: pd.DataFrame, *, table: str, label: str, sensitive: tuple[str, ...], positive: object
+    frame: pd.DataFrame,
+    *,
+    table: str,
+    label: str,
+    sensitive: tuple[str, ...],
+    positive: object,
+    written: TableFormat = PLAIN,
 ) -> str:
-    """YAML with comments; `read_schema` reads it."""
+    """YAML with comments, and with the format in which the table was read; `read_schema` reads it."""
     schema, notes = infer_schema(frame, label, sensitive, positive)
     outcome = {"label": schema.label, "positive": schema.positive, "negative": schema.negative}
     lines = [_HEAD.format(table=table), _yaml(outcome)]
+    if written != PLAIN:
+        lines.append(f"format: {_flow(written.to_dict())}\n")
     lines.append("sensitive:\n")
     lines += [_protected(column, frame) for column in schema.protected]
     lines.append(_groups_note(schema, frame))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairdp._checks import DataError, InputError
 from fairdp.config import limits
-from fairdp.data.cells import MISSING_WORDS, spelling_of, text_of
+from fairdp.data.cells import MISSING_WORDS
 from fairdp.data.columns import (
     Binned,
     Categorical,
@@ -38,7 +38,9 @@ from fairdp.data.entries import (
     texts_of,
     truth,
 )
-from fairdp.data.inference import infer_columns, infer_positive, observe
+from fairdp.data.formats import PLAIN, TableFormat, format_of
+from fairdp.data.frames import frame_of
+from fairdp.data.inference import chosen_positive, infer_columns, observe
 from fairdp.data.plain_yaml import read_plain
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
@@ -48,8 +50,9 @@ READ_FROM_TABLE = (
     "give a schema to declare them in advance."
 )
 PROTECTED_KEYS = ("name", "groups", "other")
-SCHEMA_KEYS = ("label", "positive", "negative", "sensitive", "columns", "declared", "table", "group_sizes")
-SIZES = SCHEMA_KEYS[-1]
+SIZES = "group_sizes"
+REQUIRED_KEYS = ("label", "positive", "negative", "sensitive", "columns")
+SCHEMA_KEYS = (*REQUIRED_KEYS, "declared", "table", "format", SIZES)
 # Of more groups nothing could be learnt, planned or certified.
 _MOST_GROUPS = 1000
 
@@ -76,6 +79,8 @@ class TableSchema:
         Declared number of records of each group in a table to train on, in the order of ``group_names``; empty: none.
     table
         Declared name of the table, under which the ledger adds up what was spent; empty: the name of its file.
+    format
+        How files with such tables are written.
     """
 
     columns: tuple[Column, ...]
@@ -88,6 +93,7 @@ class TableSchema:
     others: tuple[str, ...] = ()
     sizes: tuple[float, ...] = ()
     table: str = ""
+    format: TableFormat = PLAIN
 
     def __post_init__(self) -> None:
         names = [*(column.name for column in self.columns), self.label, *self.sensitive]
@@ -130,11 +136,12 @@ class TableSchema:
         """What a model may know of the inputs."""
         return EncodedColumns.of(self.columns)
 
-    def encode(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+    def encode(self, rows: Any) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); no row depends on another.
 
-        The frame's own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
+        The rows' own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
         """
+        frame = frame_of(rows)
         features = np.empty((len(frame), self.n_features), dtype=np.float32)
         stop = 0
         for column in self.columns:
@@ -143,12 +150,15 @@ class TableSchema:
             features[:, start:stop] = column.encode(_values(frame, column.name))
         return features
 
-    def encode_labels(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+    def encode_labels(self, rows: Any) -> NDArray[np.int64]:
         """1 for the positive value and 0 for the negative one, shape (n_samples,)."""
-        return category_codes(_values(frame, self.label), self.label, (self.negative, self.positive), missing="")
+        return category_codes(
+            _values(frame_of(rows), self.label), self.label, (self.negative, self.positive), missing=""
+        )
 
-    def encode_groups(self, frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def encode_groups(self, rows: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Group code of each row, shape (n_samples,), and the names of all declared groups."""
+        frame = frame_of(rows)
         codes = np.zeros(len(frame), dtype=np.int64)
         for column in self.protected:
             values = _values(frame, column.name)
@@ -179,7 +189,8 @@ class TableSchema:
         ]
         outcome = {"label": self.label, "positive": self.positive, "negative": self.negative}
         plain = {**outcome, "sensitive": groups, "columns": columns, "declared": self.declared}
-        named = {"table": self.table} if self.table else {}
+        named: dict[str, Any] = {"table": self.table} if self.table else {}
+        named |= {"format": self.format.to_dict()} if self.format != PLAIN else {}
         return plain | named | ({SIZES: self.group_sizes} if self.sizes else {})
 
     @property
@@ -190,7 +201,7 @@ class TableSchema:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableSchema":
         """The schema that these plain values describe."""
-        check_keys("schema", content, allowed=SCHEMA_KEYS, required=SCHEMA_KEYS[:-3])
+        check_keys("schema", content, allowed=SCHEMA_KEYS, required=REQUIRED_KEYS)
         sensitive = listed("sensitive", content["sensitive"])
         for entry in sensitive:
             check_keys("each entry of sensitive", entry, allowed=PROTECTED_KEYS, required=PROTECTED_KEYS[:-1])
@@ -204,6 +215,7 @@ class TableSchema:
             declared=truth("declared", content.get("declared", True)),
             others=others_of(sensitive),
             table=entry_text("table", content.get("table", "")),
+            format=format_of(content.get("format", {})),
         )
         return replace(schema, sizes=_sizes(content[SIZES], schema.group_names)) if SIZES in content else schema
 
@@ -246,7 +258,7 @@ def infer_schema(
         remedy = "make it binary or choose another column"
         count = f"{len(texts)} value{'s' if len(texts) != 1 else ''}"
         raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
-    chosen, label_notes = infer_positive(texts) if positive is None else (_chosen(positive, texts, label), ())
+    chosen, label_notes = chosen_positive(positive, texts, label)
     groups = tuple(tuple(_observed_texts(frame, name)) for name in sensitive)
     columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
     schema = TableSchema(
@@ -268,29 +280,20 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
         shown = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
         hint = f"did you mean {near[0]!r}?" if near else f"it has {shown}."
         raise DataError(f"the table has no column {name!r}; {hint}")
-    values = frame[name]
-    if isinstance(values, pd.Series):
-        return values
-    # A column of polars: its own way to pandas would turn whole numbers beside a missing one into floats.
-    return pd.Series(pd.arrays.ArrowExtensionArray(values.to_arrow()), name=name)
+    return frame[name]
 
 
 def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """The values of a label or protected column, which must be filled in every row."""
+    """The values of a label or protected column."""
+    refuse_unfilled(frame, name)
+    return list(observe(_values(frame, name)).counts)
+
+
+def refuse_unfilled(frame: pd.DataFrame, name: str) -> None:
+    """Refuse a table without this label or protected column, which must be filled in every row."""
     values = _values(frame, name)
-    seen = observe(values)
-    if seen.n_missing:
-        absent = np.array([spelling in MISSING_WORDS for spelling in spellings_of(values)])
-        refuse_missing(name, absent, values.index, remedy="fill or drop them")
-    return list(seen.counts)
-
-
-def _chosen(positive: object, texts: Sequence[str], label: str) -> str:
-    """The value of the label that the user calls positive."""
-    for text in (spelling_of(positive), text_of(positive)):
-        if text in texts:
-            return text
-    raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {text!r}.")
+    absent = np.array([spelling in MISSING_WORDS for spelling in spellings_of(values)])
+    refuse_missing(name, absent, values.index, remedy="fill or drop them")
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:

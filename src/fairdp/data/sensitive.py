@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fairdp._checks import DataError
 from fairdp.data.cells import text_of
 from fairdp.data.distinct import distinct_cells, each_cell
+from fairdp.data.frames import known_table
 
 
 def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -21,6 +22,7 @@ def groups_of(sensitive_features: Any, n_samples: int) -> tuple[NDArray[np.int64
     """
     if sensitive_features is None:
         return np.zeros(n_samples, dtype=np.int64), ("all",)
+    sensitive_features = known_table(sensitive_features)
     if hasattr(sensitive_features, "to_pandas"):
         # Frames and series of polars, and whatever else knows how.
         sensitive_features = sensitive_features.to_pandas()

@@ -4,7 +4,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,18 @@ from fairdp import _checks
 from fairdp._checks import DataError
 from fairdp._files import to_plain
 from fairdp.ledger.costs import Cost, pure_cost
-from fairdp.ledger.entries import COMPLETE, COMPLETED, LIMIT, SPEND, Entry, Limit, View, read_entries, read_limits
+from fairdp.ledger.entries import (
+    COMPLETE,
+    COMPLETED,
+    LIMIT,
+    REFINE,
+    SPEND,
+    Entry,
+    Limit,
+    View,
+    read_entries,
+    read_limits,
+)
 from fairdp.ledger.limits import check_limit, refuse_beyond
 from fairdp.ledger.records import HashedRecords, RecordHasher
 from fairdp.ledger.series import next_in_series
@@ -161,6 +172,15 @@ class Ledger:
             alongside()
             self._write(entry, claim.records)
         return entry
+
+    def refine(self, receipt: Receipt, cost: Cost) -> Entry:
+        """Say what an entry costs now that it is known, which is no more than was reserved for it."""
+        with self._store.transaction():
+            entry = self.entry_of(receipt)
+            if entry.state == COMPLETED or cost.epsilon > entry.cost.epsilon or cost.delta > entry.cost.delta:
+                raise ValueError(f"entry {entry.number} cannot come to cost more than was reserved for it.")
+            self._store.append(REFINE, {"entry": entry.number, "cost": to_plain(cost)})
+        return replace(entry, cost=cost)
 
     def complete(self, receipt: Receipt) -> None:
         """Note that the release of an entry is done; before, it counts as spent all the same."""

@@ -16,17 +16,29 @@ from fairdp.accounting.mechanisms import (
     epsilon_spent,
     grid_width,
     privacy_loss,
+    reading_epsilon,
 )
+from fairdp.accounting.reading import Reading, reading_loss
 from fairdp.accounting.selection import TrialSpend, divergence, pure_divergence, selected_divergences, selected_epsilon
 from fairdp.accounting.spent import PrivacySpent
 
 
 @dataclass(frozen=True, kw_only=True)
 class PureRelease:
-    """Counts with noise of a pure ε."""
+    """Counts with noise of a pure ε, and before them the columns of a table if they were read."""
 
     epsilon: float
+    reading: Reading | None = None
     noise: Literal["pure"] = "pure"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyRelease:
+    """Whatever stays within ε and δ, where what it will be depends on what is read first."""
+
+    epsilon: float
+    delta: float
+    noise: Literal["any"] = "any"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +48,10 @@ class SearchRelease:
     trials: tuple[Mechanism, ...]
     expected_trials: float
     counts_std: float
+    reading: Reading | None = None
 
 
-Way = SampledGaussian | LaplaceRelease | PureRelease | SearchRelease
+Way = SampledGaussian | LaplaceRelease | PureRelease | SearchRelease | AnyRelease
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +83,7 @@ def _covers(one: Way, other: Way) -> bool:
     Less noise, more steps and a larger chance to be sampled only tell more.
     """
     if isinstance(one, PureRelease) and isinstance(other, PureRelease):
-        return one.epsilon >= other.epsilon
+        return one.epsilon >= other.epsilon and one.reading == other.reading
     if not (isinstance(one, SampledGaussian) and isinstance(other, SampledGaussian)):
         return False
     return (
@@ -79,6 +92,7 @@ def _covers(one: Way, other: Way) -> bool:
         and one.noise_multiplier <= other.noise_multiplier
         and one.counts_epsilon >= other.counts_epsilon
         and (one.counts_std, one.surveys_multiplier) == (other.counts_std, other.surveys_multiplier)
+        and one.reading == other.reading
     )
 
 
@@ -96,9 +110,20 @@ def pure_cost(epsilon: float, groups: Iterable[str]) -> Cost:
     return Cost(epsilon=epsilon, delta=0.0, by_group={name: (PureRelease(epsilon=epsilon),) for name in groups})
 
 
+def reserved_cost(epsilon: float, delta: float, table: str) -> Cost:
+    """The cost of a release that depends on what is read first: the whole of what it may spend."""
+    return Cost(epsilon=epsilon, delta=delta, by_group={table: (AnyRelease(epsilon=epsilon, delta=delta),)})
+
+
+def reading_cost(reading: Reading, delta: float, table: str) -> Cost:
+    """The cost of reading the columns of a table, where nothing came after it."""
+    way = PureRelease(epsilon=0.0, reading=reading)
+    return Cost(epsilon=epsilon_of(way, delta), delta=delta, by_group={table: (way,)})
+
+
 def _is_pure(spent: PrivacySpent) -> bool:
     laplace = all(isinstance(mechanism, LaplaceRelease) for mechanism in spent.mechanisms.values())
-    return laplace and spent.selection is None
+    return laplace and spent.selection is None and spent.reading is None
 
 
 def _ways(spent: PrivacySpent, group: str) -> Iterable[Way]:
@@ -113,20 +138,26 @@ def _ways(spent: PrivacySpent, group: str) -> Iterable[Way]:
             trials=tuple(dict.fromkeys(trial.mechanism for trial in trials)),
             expected_trials=search.expected_trials,
             counts_std=search.counts_std,
+            reading=search.reading,
         )
         # The choice costs a held-out record twice what one trial does (`selected_epsilon`).
         held_out = 2 * max(trial.held_out_epsilon for trial in trials)
     if held_out:
-        yield PureRelease(epsilon=held_out)
+        yield PureRelease(epsilon=held_out, reading=spent.reading)
 
 
 def epsilon_of(way: Way, delta: float) -> float:
     """ε of one way at δ."""
-    if isinstance(way, PureRelease):
-        return way.epsilon
+    if isinstance(way, PureRelease | AnyRelease):
+        return way.epsilon + (reading_epsilon(way.reading, delta) if isinstance(way, PureRelease) else 0.0)
     if isinstance(way, SearchRelease):
-        trials = [TrialSpend(mechanism=mechanism) for mechanism in way.trials]
-        return selected_epsilon(trials, delta, expected_trials=way.expected_trials, counts_std=way.counts_std)
+        return selected_epsilon(
+            [TrialSpend(mechanism=mechanism) for mechanism in way.trials],
+            delta,
+            expected_trials=way.expected_trials,
+            counts_std=way.counts_std,
+            reading=way.reading,
+        )
     if isinstance(way, LaplaceRelease) or delta:
         by_moments = isinstance(way, SampledGaussian) and 0 < way.noise_multiplier < SMALLEST_FOR_PLD
         return epsilon_spent(way, delta or 0.5, accountant="rdp" if by_moments else None)
@@ -134,7 +165,9 @@ def epsilon_of(way: Way, delta: float) -> float:
 
 
 def renyi_divergence(way: Way, order: int) -> float:
-    """Rényi divergence of one way at a whole order of `RDP_ORDERS`."""
+    """Rényi divergence of one way at a whole order of `RDP_ORDERS`; infinite where there is only an ε at a δ."""
+    if isinstance(way, AnyRelease) or way.reading is not None:
+        return math.inf
     if isinstance(way, PureRelease):
         return pure_divergence(way.epsilon, order)
     if isinstance(way, SearchRelease):
@@ -159,15 +192,20 @@ def loss_of(way: Way, epsilon: float, delta: float, width: float) -> Any:
     own, it is bounded by that of randomised response.
     """
     if isinstance(way, PureRelease):
-        return _stated(way.epsilon, 0.0, width)
+        return _after_reading(way.reading, _stated(way.epsilon, 0.0, width), width)
     if isinstance(way, LaplaceRelease):
-        return _stated(1 / way.noise_multiplier + way.counts_epsilon, 0.0, width)
+        pure = _stated(1 / way.noise_multiplier + way.counts_epsilon, 0.0, width)
+        return _after_reading(way.reading, pure, width)
     known = isinstance(way, SampledGaussian) and way.noise_multiplier >= SMALLEST_FOR_PLD
     if not known or delta < SMALLEST_DELTA_FOR_PLD:
         return _stated(epsilon, delta, width)
     assert isinstance(way, SampledGaussian)
     loss = privacy_loss(way, width)
     return loss.compose(_stated(way.counts_epsilon, 0.0, width)) if way.counts_epsilon else loss
+
+
+def _after_reading(reading: Reading | None, loss: Any, width: float) -> Any:
+    return loss if reading is None else loss.compose(reading_loss(reading, width))
 
 
 def _stated(epsilon: float, delta: float, width: float) -> Any:

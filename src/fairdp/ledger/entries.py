@@ -1,4 +1,4 @@
-"""What the rows of a ledger say: entries for what was spent, their completion, and limits."""
+"""What the rows of a ledger say: entries for what was spent, what they cost after all, their completion, and limits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from fairdp.ledger.costs import Cost
 from fairdp.ledger.records import Columns
 from fairdp.ledger.store import Row
 
-SPEND, COMPLETE, LIMIT = "spend", "complete", "limit"
+SPEND, REFINE, COMPLETE, LIMIT = "spend", "refine", "complete", "limit"
 # What was planned counts as spent from the moment it is written; a crash leaves it so.
 SPENT, COMPLETED = "spent", "completed"
 
@@ -85,7 +85,9 @@ class Limit:
 def read_entries(rows: Sequence[Row]) -> list[Entry]:
     """All entries in their order, each in its present state."""
     done = {row.body["entry"] for row in rows if row.kind == COMPLETE}
+    refined = {row.body["entry"]: _read(Cost, row.body["cost"]) for row in rows if row.kind == REFINE}
     entries = [_read(Entry, row.body) for row in rows if row.kind == SPEND]
+    entries = [replace(entry, cost=refined.get(entry.number, entry.cost)) for entry in entries]
     return [replace(entry, state=COMPLETED) if entry.number in done else entry for entry in entries]
 
 

@@ -104,7 +104,7 @@ def cell_hashes(values: pd.Series, key: bytes) -> NDArray[np.uint64]:
         if isinstance(value, str):
             digest = hashlib.blake2b(value.encode(errors="surrogatepass"), key=key, digest_size=16).digest()
             hashes[place] = np.frombuffer(digest, dtype="<u8")
-    return hashes[codes]
+    return hashes.take(codes, axis=0)
 
 
 def _is_number(value: object) -> bool:

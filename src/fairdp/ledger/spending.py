@@ -3,18 +3,20 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairdp._checks import DataError, ParameterError
+from fairdp._checks import DataError, InputError, ParameterError
 from fairdp._files import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp._format import rounded_up
-from fairdp.accounting.spent import LedgerNote, PrivacySpent
+from fairdp.accounting.ledger_note import LedgerNote
+from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.reading import Reading
+from fairdp.accounting.spent import PrivacySpent
 from fairdp.data.grouped import GroupedData
 from fairdp.ledger.book import Claim, Ledger, Receipt
-from fairdp.ledger.costs import Cost, cost_of
+from fairdp.ledger.costs import Cost, cost_of, reading_cost, reserved_cost
 from fairdp.ledger.entries import COMPLETED, Entry
 from fairdp.ledger.records import HashedRecords
 from fairdp.ledger.totals import record_total, table_total
@@ -43,12 +45,17 @@ class Spending:
         self._hasher = None if self._ledger is None else self._ledger.hasher()
         self._charged: HashedRecords | None = None
         self._entry: Entry | None = None
+        # What the entry costs should nothing come after the reading of its table; None where that is settled.
+        self._only_read: Cost | None = None
 
     def __enter__(self) -> "Spending":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._ledger is not None:
+            # What was refused has released no more; whatever else happened may have.
+            if self._only_read is not None and kind is not None and issubclass(kind, InputError):
+                self._refine(self._only_read)
             self._ledger.close()
 
     @property
@@ -72,16 +79,32 @@ class Spending:
         """The records of these parts are used, the others of the table are not."""
         if self._hasher is not None and self._charged is None:
             rows = [part.rows for part in parts if part.rows is not None]
+            hashed = self._hasher.hashed().take(np.concatenate(rows)) if rows else None
             # Of records that were encoded elsewhere nobody knows what they were: any of the table may be among them.
-            self._charged = self._hasher.hashed().take(np.concatenate(rows)) if rows else None
+            self._charged = hashed if hashed is not None and hashed.views else None
 
     def charge_all(self) -> None:
         """All records of the table are used."""
         if self._hasher is not None:
             self._charged = self._hasher.hashed()
 
+    def reserve(self, budget: PrivacyBudget, reading: Reading, table: str) -> None:
+        """Write down all that may be spent on a table before its columns are read, by which the rest is planned."""
+        if self._ledger is not None:
+            self.charge_all()
+            self.pay(reserved_cost(budget.epsilon, budget.delta, table), table)
+            self._only_read = reading_cost(reading, budget.delta, table)
+
+    def _refine(self, cost: Cost) -> None:
+        assert self._ledger is not None
+        assert self.receipt is not None
+        self._entry, self._only_read = self._ledger.refine(self.receipt, cost), None
+
     def spend(self, privacy: PrivacySpent, table: str, *, resume: bool = False) -> None:
         """Write down what a fit or a search is about to spend; trials of a search are paid for once."""
+        if self._only_read is not None:
+            self._refine(cost_of(privacy))
+            self._keep_receipt()
         if self._ledger is None or self._entry is not None:
             return
         kept = _kept_receipt(self._checkpoint) if resume else None
@@ -93,6 +116,9 @@ class Spending:
                 raise DataError(f"entry {kept.entry} of the ledger is not that of the run in the checkpoint.")
             return
         self.pay(cost_of(privacy), table)
+        self._keep_receipt()
+
+    def _keep_receipt(self) -> None:
         if self._checkpoint is not None:
             write_file(receipt_path(self._checkpoint), json_bytes(self.receipt), owner_only=True)
 
@@ -151,10 +177,18 @@ class Spending:
             epsilon_sum=total.epsilon_sum,
         )
 
-    def complete_for(self, fitted: Any) -> None:
-        """Put what the ledger says into the privacy record of an estimator, and note that its release is done."""
-        fitted.privacy_ = replace(fitted.privacy_, ledger=self.note())
+    def later(self, note: LedgerNote | None) -> LedgerNote | None:
+        """What a model's folder says of its own entry once this one is written beside it, for a certificate say."""
+        if self._ledger is None or self._entry is None or note is None:
+            return note
+        total = table_total(self._ledger.entries()[: self._entry.number], note.table)
+        return replace(note, epsilon=total.epsilon, delta=total.delta, epsilon_sum=total.epsilon_sum)
+
+    def completed(self, privacy: PrivacySpent) -> PrivacySpent:
+        """Note that a fit is done; its privacy record with what the ledger says of its table."""
+        said = replace(privacy, ledger=self.note())
         self.complete()
+        return said
 
     def complete(self) -> str:
         """Note that the release is done; what the record that has spent most has spent, for the data holder's eyes."""

@@ -10,8 +10,10 @@ import hashlib
 import os
 import secrets
 import sqlite3
+import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -186,9 +188,13 @@ class Store:
             raise DataError(f"ledger {str(self.path)!r} cannot be kept by a rollback journal; put it on another disk.")
 
     def _check_locks(self) -> None:
-        """Refuse a place where two processes could both hold the lock: this one has it, so no other may get it."""
-        other = subprocess.run([sys.executable, "-I", "-S", "-c", _OTHER, str(self.path)], capture_output=True)
-        if other.returncode:
+        """Refuse a place where two processes could both hold the lock."""
+        kept_out = _keeps_out(self.path)
+        if kept_out is None:
+            # This process has the lock of the ledger itself, so no other may get it.
+            command = [sys.executable, "-I", "-S", "-c", _OTHER, str(self.path)]
+            kept_out = subprocess.run(command, capture_output=True).returncode == 0
+        if not kept_out:
             raise DataError(
                 f"ledger {str(self.path)!r} lies where locks do not keep other processes out; put it on a local disk."
             )
@@ -220,3 +226,27 @@ class Store:
             raise self._damaged(str(error)) from None
         except OSError as error:
             raise DataError(f"ledger {str(self.path)!r} cannot be opened ({error.strerror}).") from None
+
+
+def _keeps_out(path: Path) -> bool | None:
+    """Whether locks like SQLite's keep others out of a new file beside a ledger; None where only a process can tell.
+
+    The lock of an open file is as strange to the lock of its process as another process is, and needs none, whose start
+    would take longer than all else that a ledger does. Not on the ledger: closing it would end the locks on it.
+    """
+    try:
+        import fcntl
+
+        with tempfile.TemporaryFile(dir=path.parent) as one:
+            if os.fstat(one.fileno()).st_dev != path.stat().st_dev:
+                return None
+            fcntl.lockf(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with open(f"/proc/self/fd/{one.fileno()}", "r+b") as other:
+                whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+                try:
+                    fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole)
+                except BlockingIOError:
+                    return True
+        return False
+    except (ImportError, AttributeError, OSError):
+        return None

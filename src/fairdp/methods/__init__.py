@@ -158,3 +158,19 @@ METHODS: dict[str, Method] = {
         paper="FairDP: Achieving Fairness Certification with Differential Privacy, Algorithms 1 and 2",
     ),
 }
+
+
+def _those(fitting: Callable[[Method], bool]) -> tuple[str, ...]:
+    return tuple(name for name, method in METHODS.items() if fitting(method))
+
+
+# Parameters that mean nothing to other methods.
+ONLY_FOR: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("max_gap", "min_ratio", "positive_rate"), _those(lambda method: method.takes_target)),
+    **dict.fromkeys(("price", "cost_ratio"), _those(lambda method: method.joint)),
+    **dict.fromkeys(("weight_bound", "n_members", "noise_allocation", "sgd_learning_rate"), ("fairdp",)),
+    **dict.fromkeys(("group_optimizers", "group_weights"), ("fairdp",)),
+    **dict.fromkeys(("grouping", "max_sample_rate"), ("dp_is_sgd",)),
+    **dict.fromkeys(("parameter_noise", "n_draws"), _those(lambda method: method.smooths)),
+    "fairness_weight": ("dp_fermi",),
+}

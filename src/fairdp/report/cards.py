@@ -125,7 +125,9 @@ def _inputs(report: ModelReport) -> str:
         names = report.about.feature_names
         shape = " × ".join(map(str, report.about.shape))
         return f"arrays of shape {shape}" + (f": {', '.join(names)}" if names else "")
-    how = "declared in a schema" if report.schema.declared else "read from the table and treated as public"
+    how = "declared in a schema" if report.schema.declared else "read from the table with noise, which ε includes"
+    if report.inferred:
+        how = "read from the table and treated as public"
     return f"{len(report.schema.columns)} columns, {how}; {report.about.shape[0]} features after encoding"
 
 

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from fairdp._checks import SavedModelError
+from fairdp.accounting.mechanisms import reading_epsilon
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.certify.origin import FreshRecords
 from fairdp.data.schema import TableSchema
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
-from fairdp.frontier.verdict import Fit, Verdict, judged
+from fairdp.frontier.verdict import Verdict, judged
 from fairdp.methods import METHODS, Method
 from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
 from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
+from fairdp.saved.fitted import paid_counts
 from fairdp.saved.folder import FILES, SUMS, ModelRecord, SavedModel, read_model, sha256
 from fairdp.saved.verify.check import Check
 from fairdp.saved.verify.folder import verify_folder
@@ -72,8 +74,8 @@ class ModelReport:
 
     @property
     def inferred(self) -> bool:
-        """Whether anything about the columns was read from the rows."""
-        return self.schema is not None and not self.schema.declared
+        """Whether anything about the columns was read from the rows and is not paid for."""
+        return self.schema is not None and not self.schema.declared and self.privacy.reading is None
 
     @property
     def verified(self) -> bool:
@@ -93,7 +95,8 @@ class ModelReport:
     @property
     def pure(self) -> bool:
         """Whether the guarantee holds with delta zero."""
-        return self.privacy.noise_allocation == "laplace" and self.privacy.selection is None
+        privacy = self.privacy
+        return privacy.noise_allocation == "laplace" and privacy.selection is None and privacy.reading is None
 
     @property
     def pld_bounds(self) -> bool:
@@ -150,23 +153,9 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
         exposures=tuple(_exposures(saved.privacy, saved.certificate)),
         rates=() if certified is None else group_rates_of(certified),
         estimates={} if certified is None else estimated_metrics(certified),
-        verdict=judged(_paid_counts(saved)),
+        verdict=judged(paid_counts(saved)),
         frontier=() if saved.model.frontier is None else tuple(frontier_points(saved.model.frontier)),
         chosen=_chosen(saved.model),
-    )
-
-
-def _paid_counts(saved: SavedModel) -> Fit:
-    """What the folder holds that a verdict can be based on."""
-    about = saved.model
-    return Fit(
-        parameters=about.parameters,
-        takes_target=METHODS[str(about.parameters["method"])].takes_target,
-        group_names=about.groups,
-        certificate=saved.certificate,
-        frontier=about.frontier,
-        target=about.target,
-        n_inputs=about.heads[1] - about.model.bias,
     )
 
 
@@ -188,7 +177,8 @@ def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -
         found = [_exposure("trained on", privacy.epsilon, trained)]
         if privacy.certify_epsilons:
             spent = max(privacy.certify_epsilons.values())
-            found.append(_exposure("held out", spent, [pure_curve(spent)]))
+            both = spent + reading_epsilon(privacy.reading, privacy.delta)
+            found.append(_exposure("held out", both, [pure_curve(spent, privacy.reading)]))
     about = certificate.about if isinstance(certificate, Certificate) else None
     if isinstance(certificate, Certificate) and about is not None and isinstance(about.records, FreshRecords):
         spent = certificate.epsilon + about.records.sizes_epsilon

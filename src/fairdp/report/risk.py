@@ -4,12 +4,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairdp import _checks
 from fairdp.accounting.mechanisms import LaplaceRelease, Mechanism, SampledGaussian, grid_width, privacy_loss
+from fairdp.accounting.reading import Reading, reading_loss
 from fairdp.accounting.selection import Selection
 
 Floats = NDArray[np.float64]
@@ -22,6 +24,8 @@ _N_POINTS = 1500
 _LAST_DELTA = 1e-10
 # Room for rounding in sums of the privacy loss, added to every δ.
 _ROUNDING = 1e-9
+# Of the grid of privacy losses without steps.
+_WIDTH = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +58,14 @@ class PrivacyCurve:
         return found
 
 
-def pure_curve(epsilon: float) -> PrivacyCurve:
-    """The curve of everything that is ε-differentially private with δ = 0: randomised response is the worst."""
+def pure_curve(epsilon: float, reading: Reading | None = None) -> PrivacyCurve:
+    """The curve of everything that is ε-differentially private with δ = 0: randomised response is the worst.
+
+    The columns of the table may have been read before it.
+    """
     _checks.finite_positive(epsilon=epsilon)
+    if reading is not None:
+        return _curve_of_loss(reading_loss(reading, _WIDTH).compose(_pure_loss(epsilon, _WIDTH)))
     return PrivacyCurve(np.array([0.0, epsilon]), np.array([math.tanh(epsilon / 2), 0.0]))
 
 
@@ -65,13 +74,14 @@ def curve_of(mechanism: Mechanism) -> PrivacyCurve | None:
     if mechanism.noise_multiplier == 0:
         return None
     if isinstance(mechanism, LaplaceRelease):
-        return pure_curve(1 / mechanism.noise_multiplier + mechanism.counts_epsilon)
+        return pure_curve(1 / mechanism.noise_multiplier + mechanism.counts_epsilon, mechanism.reading)
     return _sampled_gaussian_curve(mechanism)
 
 
 def selected_curve(selection: Selection, group: str) -> PrivacyCurve:
     """The curve of a choice between trials, for a record of a group, from its Rényi divergences."""
-    deltas = np.logspace(-2, math.log10(_LAST_DELTA), 60)
+    least = _LAST_DELTA if selection.reading is None else 2 * selection.reading.delta
+    deltas = np.logspace(-2, math.log10(least), 60)
     epsilons = np.array([selection.epsilon(group, float(delta)) for delta in deltas])
     # From any pair to ε = 0 (Kairouz, Oh, Viswanath, 2015, Remark A.1).
     advantages = (np.expm1(epsilons) + 2 * deltas) / (np.exp(epsilons) + 1)
@@ -87,15 +97,23 @@ def worst_of(curves: Iterable[PrivacyCurve], false_positive_rates: Floats) -> Fl
 @lru_cache(maxsize=64)
 def _sampled_gaussian_curve(mechanism: SampledGaussian) -> PrivacyCurve:
     """PLD as in accounting, which adds the pure ε of noisy counts; here they enter as the worst mechanism of that ε."""
+    loss = privacy_loss(mechanism)
+    if mechanism.counts_epsilon:
+        loss = loss.compose(_pure_loss(mechanism.counts_epsilon, grid_width(mechanism.noise_multiplier)))
+    return _curve_of_loss(loss)
+
+
+def _pure_loss(epsilon: float, width: float) -> Any:
     # Imported on use: the package takes a second to load.
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    loss = privacy_loss(mechanism)
-    if mechanism.counts_epsilon:
-        pure = common.DifferentialPrivacyParameters(mechanism.counts_epsilon, 0.0)
-        loss = loss.compose(pld.from_privacy_parameters(pure, grid_width(mechanism.noise_multiplier)))
-    last = float(loss.get_epsilon_for_delta(_LAST_DELTA))
+    return pld.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0), width)
+
+
+def _curve_of_loss(loss: Any) -> PrivacyCurve:
+    # A mass at infinity, as of what passes a threshold, no ε gets below.
+    last = float(loss.get_epsilon_for_delta(_LAST_DELTA + loss.get_delta_for_epsilon(math.inf)))
     epsilons = np.linspace(0.0, last if math.isfinite(last) else 1.0, _N_POINTS)
     deltas = np.asarray(loss.get_delta_for_epsilon(epsilons), dtype=np.float64)
     return PrivacyCurve(epsilons, np.clip(deltas + _ROUNDING, 0, 1))

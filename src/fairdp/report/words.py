@@ -81,7 +81,7 @@ def _privacy_cautions(report: ModelReport) -> list[str]:
             "Seeded noise: the noise came from a fixed seed. The guarantee holds only while that seed is secret and "
             "used for this run alone, and a small number can be guessed."
         )
-    if report.schema is not None and not report.schema.declared:
+    if report.inferred:
         found.append(
             "Schema read from the table: column types, categories, ranges and group names were read from the private "
             "rows and are treated as public. What they reveal is not accounted for."

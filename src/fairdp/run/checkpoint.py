@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,7 @@ from fairdp._files import (
     json_bytes,
     parsed_json,
     tensors_in,
+    try_place,
     write_file,
 )
 from fairdp.accounting.plan import Plan
@@ -60,9 +61,19 @@ class Progress:
     seconds_between_checkpoints: float = 1.0
 
 
-def paid_by(spending: Spending, table: str) -> Progress:
-    """Writes down what a run spends on the records of a table before it releases anything."""
-    return Progress(observe_parts=spending.charge, observe_plan=lambda planned: spending.spend(planned.privacy, table))
+def paid_by(spending: Spending, table: str, known: Progress | None = None) -> Progress:
+    """As known, and writes down what a run spends on the records of a table before it releases anything."""
+    known = known or Progress()
+
+    def parts(train: GroupedData, held_out: GroupedData) -> None:
+        spending.charge(train, held_out)
+        known.observe_parts(train, held_out)
+
+    def plan(planned: PlannedRun) -> None:
+        spending.spend(planned.privacy, table, resume=known.resume)
+        known.observe_plan(planned)
+
+    return replace(known, observe_parts=parts, observe_plan=plan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +163,7 @@ def check_new(path: Path) -> None:
             "checkpoint", str(path), "exists already", "add `resume` to continue from it, or choose another name"
         )
     try:
-        write_file(path, b"")
-        path.unlink()
+        try_place(path)
     except OSError as error:
         raise ParameterError("checkpoint", str(path), f"cannot be written: {error.strerror}") from None
 

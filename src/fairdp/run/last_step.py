@@ -146,4 +146,5 @@ def check_for_paper_bounds(method: str, *, noise_std: float) -> None:
     """Refuse a method that the paper's certificates have no meaning for."""
     rule = why_no_paper_bounds(method, noise_std=noise_std)
     if rule:
-        raise ParameterError("method", method, rule, "use `method`='fairdp' and a finite `epsilon`")
+        remedy = "fit a model with fairdp fit --paper, or with `method`='fairdp' and a finite `epsilon`"
+        raise ParameterError("method", method, rule, remedy)

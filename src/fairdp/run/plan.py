@@ -9,6 +9,7 @@ from fairdp.accounting.account import privacy_spent
 from fairdp.accounting.calibration import steps_within
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import Plan, make_plan
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import NOISY, PUBLIC
@@ -44,6 +45,7 @@ def plan_run(
     sizes_counted: bool = True,
     noise_seeded: bool = False,
     public_assumptions: tuple[str, ...] = (),
+    reading: Reading | None = None,
     selection: Selection | None = None,
     noise_multiplier: float | None = None,
     n_looks: int = 1,
@@ -67,6 +69,8 @@ def plan_run(
         How the sizes are known, as a code of `fairdp.accounting.words`.
     sizes_counted
         Whether noisy sizes are counted in this run; those of a trial are counted, and paid for, before all trials.
+    reading
+        How the columns of the table were read before; a search has paid for that too, before all trials.
     noise_multiplier
         Noise that was chosen, with a number of steps, whose ε the budget is (`budget_of`), or for as many as the
         budget allows. None finds the noise that budget and number of steps need.
@@ -83,6 +87,7 @@ def plan_run(
     counted = sizes_counted and selection is None
     given: dict[str, Any] = {
         **paid_beside(method, budget, group_sizes if counted else PUBLIC),
+        "reading": reading if counted else None,
         "noisy_sizes": group_sizes == NOISY,
         "noise_multiplier": noise_multiplier,
         "n_looks": n_looks if certify_fraction else 1,
@@ -121,6 +126,7 @@ def plan_of_parts(
     seeded: bool,
     sizes_counted: bool = True,
     public_assumptions: tuple[str, ...] = (),
+    reading: Reading | None = None,
     selection: Selection | None = None,
 ) -> PlannedRun:
     """Plan a run on these parts of the records, of which only the sizes are used."""
@@ -136,6 +142,7 @@ def plan_of_parts(
         sizes_counted=sizes_counted,
         noise_seeded=seeded,
         public_assumptions=public_assumptions,
+        reading=reading,
         selection=selection,
         noise_multiplier=settings.goal.noise_multiplier,
         n_looks=settings.certification.registration.n_looks,

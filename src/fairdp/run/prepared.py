@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from fairdp._checks import ParameterError
 from fairdp.accounting.plan import Plan
+from fairdp.accounting.reading import Reading
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.config.certificate import SMALLEST_EPSILON
@@ -71,9 +72,10 @@ def prepare_run(
     *,
     public_assumptions: tuple[str, ...] = (),
     columns: EncodedColumns | None = None,
+    reading: Reading | None = None,
     trial: Trial | None = None,
 ) -> PreparedRun:
-    """Hold records out, plan for the rest, and build the model."""
+    """Hold records out, plan for the rest, and build the model; the columns may have been read with noise before."""
     if trial is not None:
         settings = settings.as_trial(trial.selection.expected_trials)
     settings.check_weighted(data.weights is not None)
@@ -90,6 +92,7 @@ def prepare_run(
         shape,
         seeded=generators.seeded,
         public_assumptions=public_assumptions,
+        reading=reading,
         selection=trial.selection if trial else None,
     )
     model_config = settings.model_config(shape, columns, data.n_groups)

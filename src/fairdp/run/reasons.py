@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairdp import _checks
 from fairdp._checks import DataError, ParameterError
+from fairdp.data.frames import frame_of
 from fairdp.data.schema import TableSchema
 from fairdp.networks.hat_rows import HatRows
 from fairdp.networks.models import ScoreModel
@@ -77,11 +78,11 @@ def reasons_of(decider: Decider, table: Any, *, k: int, person_ids: Sequence[Any
 
 
 def _as_frame(table: Any) -> pd.DataFrame:
-    frame = table.to_pandas() if hasattr(table, "to_pandas") else table
-    if not isinstance(frame, pd.DataFrame):
+    try:
+        return frame_of(table).reset_index(drop=True)
+    except DataError:
         kind = type(table).__name__
-        raise DataError(f"reasons are of a table with the columns of the schema, as a DataFrame; got {kind}.")
-    return frame.reset_index(drop=True)
+        raise DataError(f"reasons are of a table with the columns of the schema, as a DataFrame; got {kind}.") from None
 
 
 def _named(

@@ -20,12 +20,12 @@ from fairdp.config.defaults import (
     train_config,
 )
 from fairdp.config.model import ModelConfig
-from fairdp.config.parameters import Parameters, check_parameters
+from fairdp.config.parameters import DECLARED, Parameters, check_parameters
 from fairdp.config.preregistration import CertificationSettings, Preregistration
 from fairdp.config.training import TrainConfig, plain
 from fairdp.data.arrays import declared_groups
 from fairdp.data.columns import EncodedColumns
-from fairdp.methods import METHODS
+from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.budget import budget_of, check_looks
@@ -34,6 +34,8 @@ from fairdp.run.predictor import Predictor
 
 # Hats and bins of more inputs than this would be mostly noise.
 _MOST_UNDECLARED = 64
+# Parameters of single methods that others would silently ignore; studies give the rest of `ONLY_FOR` to all alike.
+_REFUSED = ("price", "cost_ratio", "grouping", "max_sample_rate", "parameter_noise", "fairness_weight")
 
 
 def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:
@@ -110,9 +112,11 @@ class RunSettings:
                 "use `predictor`='deterministic', or `method`='fairdp'",
             )
         check_group_parameters(self.method, self.training)
-        grouping = self.training["grouping"]
-        if grouping != "attribute" and self.method != "dp_is_sgd":
-            raise ParameterError("grouping", grouping, "is for `method`='dp_is_sgd' only")
+        for name in _REFUSED:
+            value, users = self.training[name], ONLY_FOR[name]
+            if value != DECLARED[name].default and self.method not in users:
+                only = " and ".join(f"{user!r}" for user in users)
+                raise ParameterError(name, value, f"is for `method`={only} only, not {self.method!r}", "leave it out")
         if not self.bias and (method.joint or method.closed_form):
             raise ParameterError("bias", self.bias, f"is not for `method`={self.method!r}", "leave it out")
 

@@ -11,6 +11,8 @@ from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config.model import ModelConfig
 from fairdp.frontier.choice import Target
 from fairdp.frontier.curve import Frontier
+from fairdp.frontier.verdict import Fit
+from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ScoreModel
 from fairdp.run.predictor import Predictor
 from fairdp.saved.folder import ModelRecord, SavedModel
@@ -55,6 +57,20 @@ def saved_form(estimator: Fitted) -> SavedModel:
     )
     return SavedModel(
         tensors=model.tensors(), model=record, privacy=estimator.privacy_, certificate=estimator.certificate_
+    )
+
+
+def paid_counts(saved: SavedModel) -> Fit:
+    """What was released that a verdict can be based on."""
+    about = saved.model
+    return Fit(
+        parameters=about.parameters,
+        takes_target=METHODS[str(about.parameters["method"])].takes_target,
+        group_names=about.groups,
+        certificate=saved.certificate,
+        frontier=about.frontier,
+        target=about.target,
+        n_inputs=about.heads[1] - about.model.bias,
     )
 
 

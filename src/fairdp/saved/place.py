@@ -1,13 +1,12 @@
 """The place of a model on the disk: its folder, and beside it the records that it has used, which change together."""
 
-import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairdp._checks import ParameterError, SavedModelError
-from fairdp._files import sync_folder
+from fairdp._checks import SavedModelError
+from fairdp._files import remove_drafts, sync_folder
 from fairdp._folders import check_replaceable, claimed
 from fairdp.saved.folder import MARKER, OWN, TENSORS, sha256
 from fairdp.saved.used_records import (
@@ -43,8 +42,9 @@ def check_place(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, holds something else, or a model that nobody said to replace."""
     check_replaceable(out, own=OWN, marker=MARKER)
     if not overwrite and (out / MARKER).exists():
-        raise ParameterError(
-            "out", str(out), "holds a model already", "choose another folder, or add `overwrite` to replace it"
+        raise SavedModelError(
+            f"output folder {str(out)!r} holds a model already; choose another folder, or add `overwrite` to replace "
+            "it."
         )
 
 
@@ -69,10 +69,8 @@ def with_used_records(folder: Path, used: UsedRecords) -> Iterator[None]:
 def _settle(folder: Path) -> None:
     """Finish what an earlier command left: used records that wait go to their model, or away."""
     path, waiting = used_records_path(folder), next_used_records_path(folder)
-    for name in (path.name, waiting.name):
-        # Drafts of a file, which nobody else is writing.
-        for draft in path.parent.glob(f".{glob.escape(name)}.????????"):
-            draft.unlink(missing_ok=True)
+    for each in (path, waiting):
+        remove_drafts(each)
     if not waiting.exists():
         return
     tensors = folder / TENSORS

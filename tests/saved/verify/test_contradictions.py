@@ -11,6 +11,8 @@ from scipy import stats
 
 from classifier_cases import SHORT, people
 from fairdp import FairDPClassifier, GroupedData
+from fairdp.accounting.calibration import reading_for
+from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.origin import HeldOutRecords
 from fairdp.randomness import discrete_laplace, keyed_below
@@ -155,7 +157,7 @@ def test_a_schema_that_nobody_declared_is_among_the_assumptions(tmp_path):
     for declared, assumed in ((False, (READ_FROM_TABLE,)), (True, ()), (False, ())):
         model = FairDPClassifier(**SHORT, random_state=0)
         model.fit_grouped(data, feature_schema={**SCHEMA, "declared": declared}, public_assumptions=assumed)
-        model.save(tmp_path / "model")
+        model.save(tmp_path / "model", overwrite=True)
         assert (READ_FROM_TABLE in model.privacy_.public_assumptions) != declared
         assert failed(tmp_path / "model") == set()
 
@@ -168,6 +170,52 @@ def test_an_assumption_about_the_schema_that_was_dropped_is_noticed(tmp_path):
     model.save(tmp_path / "model")
     forge(tmp_path / "model", lambda files: files.privacy["public_assumptions"].clear())
     assert failed(tmp_path / "model") == {"assumptions"}
+
+
+def read_with_noise(folder, method="dpsgd"):
+    X, y, sex = people()
+    data = GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
+    settings = SHORT | {"method": method, "epsilon": 2.0}
+    model = FairDPClassifier(**settings, random_state=0)
+    reading = reading_for(PrivacyBudget(epsilon=2.0, delta=model.delta), 5)
+    model.fit_grouped(data, feature_schema={**SCHEMA, "declared": False}, reading=reading)
+    model.save(folder)
+    return model
+
+
+@pytest.mark.parametrize("method", ["dpsgd", "fairfm", "fairdp_frontier"])
+def test_a_schema_that_was_paid_for_is_verified_and_no_assumption(tmp_path, method):
+    model = read_with_noise(tmp_path / "model", method)
+    assert failed(tmp_path / "model") == set()
+    assert model.privacy_.public_assumptions == ()
+    assert model.privacy_.epsilon <= 2.0
+    assert "(2, 1e-05)-differentially private" in model.privacy_statement()
+    alone = reading_epsilon(model.privacy_.reading, model.delta)
+    for spent in model.privacy_.certify_epsilons.values():
+        assert spent + alone <= model.privacy_.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "noticed"),
+    [
+        (lambda reading: None, {"assumptions", "epsilon", "plan"}),
+        (lambda reading: {**reading, "n_columns": 2}, {"assumptions", "plan"}),
+        (lambda reading: {**reading, "std": 2 * reading["std"]}, {"plan"}),
+        (lambda reading: {**reading, "threshold": 900}, {"plan"}),
+    ],
+    ids=["left out", "fewer columns than are named", "more noise", "a higher threshold"],
+)
+def test_a_reading_that_was_made_cheaper_is_noticed(tmp_path, change, noticed):
+    folder = tmp_path / "model"
+    read_with_noise(folder)
+
+    def forged(files):
+        files.privacy["reading"] = changed = change(files.privacy["reading"])
+        for mechanism in files.privacy["mechanisms"].values():
+            mechanism["reading"] = changed
+
+    forge(folder, forged)
+    assert failed(folder) >= noticed
 
 
 @pytest.mark.parametrize(("factor", "wrong"), [(1.01, {"heads"}), (0.5, set())])

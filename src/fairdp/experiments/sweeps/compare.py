@@ -49,6 +49,7 @@ class CompareTask:
     say: Say
     watch: Callable[[int, int], None]
     payment: Payment | None = None
+    notes: tuple[str, ...] = ()
 
 
 def run_compare(task: CompareTask) -> dict[str, object]:
@@ -67,7 +68,7 @@ def run_compare(task: CompareTask) -> dict[str, object]:
         PrivacyCost.of(str(population), store.spent_on(population), delta=delta)
         for population in comparison.populations
     ]
-    notes = [note for population in comparison.populations for note in load(population).notes]
+    notes = [*task.notes, *(note for population in comparison.populations for note in load(population).notes)]
     report: dict[str, object] = {
         "delta": delta,
         "n_runs": len(found),

@@ -12,20 +12,10 @@ from fairdp._format import rounded_up
 from fairdp.classifier import FairDPClassifier
 from fairdp.experiments.sweeps.fits import Fit, Row, Trained
 from fairdp.experiments.sweeps.populations import Population, load
-from fairdp.methods import METHODS
+from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.run.settings import RunSettings
 
 TARGETS = ("max_gap", "min_ratio", "positive_rate")
-_SMOOTHED = tuple(name for name, method in METHODS.items() if method.smooths)
-# Parameters that mean nothing to other methods: these are not trained again for every value.
-_ONLY_FOR = {
-    **dict.fromkeys(TARGETS, tuple(name for name, method in METHODS.items() if method.takes_target)),
-    **dict.fromkeys(("weight_bound", "n_members", "noise_allocation", "sgd_learning_rate"), ("fairdp",)),
-    **dict.fromkeys(("group_optimizers", "group_weights"), ("fairdp",)),
-    **dict.fromkeys(("grouping", "max_sample_rate"), ("dp_is_sgd",)),
-    **dict.fromkeys(("parameter_noise", "n_draws"), _SMOOTHED),
-    "fairness_weight": ("dp_fermi",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +74,8 @@ class Comparison:
     def _variants(self, method: str) -> list[tuple[tuple[str, Any], ...]]:
         """Combinations of the grid that mean something to a method; the same one only once."""
         grid = sorted(self.grid.items())
-        fitting = {name: values for name, values in grid if method in _ONLY_FOR.get(name, METHODS)}
+        # Not trained again for every value of a parameter that means nothing to it.
+        fitting = {name: values for name, values in grid if method in ONLY_FOR.get(name, METHODS)}
         return [tuple(zip(fitting, values, strict=True)) for values in product(*fitting.values())]
 
 
@@ -139,7 +130,7 @@ def control_rows(found: Mapping[Fit, Trained], *, at: str) -> list[Row]:
 
 def _beside(fit: Fit) -> tuple[object, ...]:
     """What a training has in common with its control: everything but the method and what is its own."""
-    variant = tuple((name, value) for name, value in _variant(fit).items() if name not in _ONLY_FOR)
+    variant = tuple((name, value) for name, value in _variant(fit).items() if name not in ONLY_FOR)
     return fit.population, fit.epsilon, fit.seed, variant
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairdp._checks import DataError
+from fairdp.data.formats import PLAIN
 from fairdp.data.tables import table_batches
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.ledger.book import Ledger
@@ -70,7 +71,8 @@ def paying(payment: Payment | None, population: Population, method: str) -> Iter
                 "see the same file, or add `no_ledger`."
             )
         assert spending.observe is not None
-        for rows in table_batches(source.table):
+        schema = load(population).schema
+        for rows in table_batches(source.table, PLAIN if schema is None else schema.format):
             spending.observe(rows)
         yield paid_by(spending, table)
         spending.complete()

@@ -13,6 +13,7 @@ from fairdp._folders import restore
 from fairdp.accounting.words import READ_FROM_TABLE
 from fairdp.certify.record import CertificateRecord, NoCertificateRecord
 from fairdp.config.certificate import NoCertificate
+from fairdp.data.schema import TableSchema
 from fairdp.saved.folder import FILES, MARKER, SCHEMA_VERSION, SUMS, TENSORS, model_files, sha256
 from fairdp.saved.signature import Signed, signature_of
 from fairdp.saved.verify.certificate import certificate_checks, statement_check
@@ -169,8 +170,14 @@ def _description(recorded: Recorded) -> Check:
 
 
 def _assumptions(recorded: Recorded) -> Check:
-    """That columns which nobody declared are among what is treated as public."""
-    schema, assumed = recorded.model.feature_schema, recorded.privacy.public_assumptions
-    passed = schema is None or schema.get("declared") is True or READ_FROM_TABLE in assumed
-    found = "say what is treated as public" if passed else "do not say that the schema was read from the table"
+    """That columns which nobody declared were paid for, all of them, or are among what is treated as public."""
+    plain, privacy = recorded.model.feature_schema, recorded.privacy
+    schema = None if plain is None else TableSchema.from_dict(plain)
+    declared = schema is None or schema.declared
+    named = 0 if schema is None else len(schema.columns) + len(schema.sensitive) + 1
+    if privacy.reading is not None:
+        passed = not declared and named <= privacy.reading.n_columns
+    else:
+        passed = declared or READ_FROM_TABLE in privacy.public_assumptions
+    found = "say what is treated as public" if passed else "do not say how the schema was read from the table"
     return Check("assumptions", passed, f"{found}.")

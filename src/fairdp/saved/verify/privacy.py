@@ -8,6 +8,7 @@ import numpy as np
 
 from fairdp._files import to_plain
 from fairdp.accounting.account import SizesNoise, counts_std_of, trial_spends
+from fairdp.accounting.calibration import reading_for
 from fairdp.accounting.mechanisms import RELATION, bound_by, epsilon_spent, joint_multiplier
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import NOISY
@@ -140,6 +141,7 @@ def _planned(recorded: Recorded) -> Check:
         group_sizes=settings.known_sizes,
         noise_seeded=privacy.noise_seeded,
         public_assumptions=privacy.public_assumptions,
+        reading=reading_for(settings.budget, privacy.reading.n_columns) if privacy.reading else None,
         selection=privacy.selection,
         noise_multiplier=settings.goal.noise_multiplier,
         n_looks=settings.certification.registration.n_looks,

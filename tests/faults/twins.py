@@ -1,0 +1,124 @@
+"""Mistakes that the campaign must notice: each is put into the code of a copy of this process, or of a real one."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairdp import _folders as folders
+from fairdp.commands import certify, fit
+from fairdp.ledger.store import Store
+from fairdp.run import fit as training
+from fairdp.saved.used_records import used_records_path, write_used_records
+
+
+def folder_removed_first(pause: float = 0.0) -> None:
+    """The old folder goes before the new one is in its place."""
+
+    def remove_first(staging: Path, folder: Path) -> None:
+        if folder.exists():
+            shutil.rmtree(folder)
+            time.sleep(pause)
+        os.rename(staging, folder)
+
+    folders._put_in_place = remove_first
+
+
+def records_written_first() -> None:
+    """The used records of the new model replace those of the old one while that is still there."""
+
+    @contextmanager
+    def records_first(out, used):
+        write_used_records(used_records_path(out), used)
+        yield
+
+    fit.with_used_records = records_first
+
+
+def entry_after_release() -> None:
+    """The ledger says that an entry is written, and writes it at its next transaction."""
+    execute, waiting = Store.execute, []
+
+    def later(store, statement, values=()):
+        if statement == "COMMIT" and not waiting and _has_entry(store, execute):
+            waiting.append(store)
+            return None
+        if waiting and (statement == "BEGIN IMMEDIATE"):
+            waiting.clear()
+            execute(store, "COMMIT")
+        return execute(store, statement, values)
+
+    Store.execute = later
+
+
+def _has_entry(store: Store, execute: Callable) -> bool:
+    """Whether the last line of the log is an entry, and not its completion."""
+    last = execute(store, "SELECT kind FROM log ORDER BY number DESC LIMIT 1").fetchone()
+    return last is not None and last[0] == "spend" and store._connection.total_changes > 0
+
+
+def forgetful_resuming() -> None:
+    """A run that is continued forgets what its optimiser has gathered."""
+    restore = training.restore
+
+    def forgetting(checkpoint, state, *, fingerprint):
+        optimizer = state.optimizer
+        restore(checkpoint, state, fingerprint=fingerprint)
+        state.optimizer = optimizer
+
+    training.restore = forgetting
+
+
+def without_transactions(pause: float = 0.0) -> None:
+    """The ledger looks, and writes, and nobody else is kept out in between."""
+    execute = Store.execute
+
+    def at_once(store, statement, values=()):
+        if statement in ("BEGIN IMMEDIATE", "COMMIT"):
+            return None
+        if pause and statement.startswith("INSERT INTO log"):
+            time.sleep(pause)
+        return execute(store, statement, values)
+
+    Store.execute = at_once
+
+
+def without_claims() -> None:
+    """Two commands may write to one folder."""
+    folders._lock = lambda handle: True
+
+
+def without_a_second_look() -> None:
+    """Nobody is kept out, and what was read at the beginning is taken for true at the end."""
+    without_claims()
+    without_transactions()
+    read = certify._Register._read
+    certify._Register._read = lambda register, key=None: read(register) if key is None else register.used
+
+
+def written_in_place() -> None:
+    """Files are written one by one into the folder that holds the old ones."""
+
+    def in_place(folder, contents, *, own, marker):
+        folder.mkdir(exist_ok=True)
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+
+    from fairdp.saved import folder as saved
+
+    saved.write_folder = in_place
+
+
+# In words, as the results name them.
+WORDS = {
+    folder_removed_first: "the old folder is removed before the new one is in its place",
+    records_written_first: "used records are replaced before the model is",
+    entry_after_release: "the entry is written after the release",
+    forgetful_resuming: "a run that is continued forgets its optimiser",
+    without_transactions: "the ledger looks and writes without a lock",
+    without_claims: "two commands may write to one folder",
+    without_a_second_look: "no locks, and used records are read only at the beginning",
+    written_in_place: "files are written into the folder one by one",
+}

@@ -1,0 +1,233 @@
+"""A table whose columns nobody declared: paid for before it is read, once, and no more than its model says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairdp.accounting.calibration import reading_for
+from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
+from fairdp.cli import main
+from fairdp.data import noisy_tally
+from fairdp.ledger.book import Ledger, Receipt, ledger_path
+from fairdp.ledger.composition import composed
+from fairdp.ledger.costs import AnyRelease, PureRelease, loss_of, reading_cost, renyi_divergence, reserved_cost
+from fairdp.ledger.limits import Limit
+from fairdp.releases import watching
+from fairdp.run.checkpoint import CheckpointWriter
+from ledger_cases import claim, people
+from reading_cases import naming_table
+
+N_ROWS = 3000
+SHORT = ("--label", "paid", "--sensitive", "sex", "--method", "dpsgd", "--n-steps", "5", "--epsilon", "4")
+READING = reading_for(PrivacyBudget(epsilon=1.0, delta=1e-5), 4)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    naming_table(N_ROWS).to_csv("people.csv", index=False)
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments, code: int = 0):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert stop.value.code == code, err
+        return out if code == 0 else err
+
+    return call
+
+
+def entries():
+    with Ledger(ledger_path()) as ledger:
+        return ledger.entries()
+
+
+def test_all_that_may_be_spent_is_written_before_anything_is_released(run, monkeypatch):
+    seen = []
+
+    def released(*arguments, **options):
+        (entry,) = entries()
+        seen.append(entry)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairdp.run.reading.released_tally", released)
+    run("fit", "people.csv", *SHORT, "--out", "model", code=130)
+    (entry,) = seen
+    # A crash leaves the whole of it spent, on all records of the table.
+    assert entries() == seen
+    assert (entry.cost.epsilon, entry.cost.delta, entry.table) == (4.0, 1e-5, "people.csv")
+    assert [type(way) for way in entry.cost.ways] == [AnyRelease]
+    assert max(view.n_records for view in entry.views.values()) == N_ROWS
+    assert not Path("model").exists()
+
+
+def test_a_fit_comes_to_cost_what_its_model_says(run):
+    answer = json.loads(run("fit", "people.csv", *SHORT, "--out", "model", "--json"))
+    (entry,) = entries()
+    privacy = json.loads(Path("model/privacy.json").read_text())
+    assert entry.state == "completed"
+    assert entry.cost.epsilon == privacy["epsilon"] == answer["privacy"]["epsilon"] <= 4
+    readings = {way.reading for way in entry.cost.ways}
+    assert readings == {reading_for(PrivacyBudget(epsilon=4.0, delta=1e-5), 11)}
+    assert privacy["reading"]["n_columns"] == 11
+    # A record that is held out pays for the reading and for its counts, no more than one that is trained on.
+    held_out = [way for way in entry.cost.ways if isinstance(way, PureRelease)]
+    assert held_out
+    for way in held_out:
+        assert way.epsilon + reading_epsilon(way.reading, 1e-5) <= privacy["epsilon"] * (1 + 1e-9)
+    assert json.loads(run("ledger", "list", "--json"))["entries"][0]["epsilon"] == entry.cost.epsilon
+
+
+def test_what_was_refused_after_reading_has_spent_the_reading_alone(run):
+    error = run("fit", "people.csv", *("--label", "paid", "--sensitive", "name", "--epsilon", "4"), code=2)
+    assert "protected column 'name'" in error
+    (entry,) = entries()
+    reading = reading_for(PrivacyBudget(epsilon=4.0, delta=1e-5), 11)
+    assert entry.cost == reading_cost(reading, 1e-5, "people.csv")
+    assert entry.cost.epsilon == reading_epsilon(reading, 1e-5) < 1.3
+
+
+def test_what_can_be_refused_before_costs_nothing(run):
+    frame = naming_table(N_ROWS)
+    frame.loc[5, "sex"] = ""
+    frame.to_csv("holes.csv", index=False)
+    assert "missing values, the first in row 6" in run("fit", "holes.csv", *SHORT, code=2)
+    assert "no column 'paied'" in run("fit", "people.csv", "--label", "paied", "--sensitive", "sex", code=2)
+    assert "would pass the limit of 3" in run("fit", "people.csv", *SHORT, "--budget", 3, code=2)
+    follows = ("--label", "paid", "--sensitive", "sex", "--method", "dpsgd", "--noise-multiplier", 2, "--n-steps", 9)
+    assert "declare them in a schema" in run("fit", "people.csv", *follows, code=2)
+    # Moments, which account for a δ as small as this, find no ε below some number, however much noise there is.
+    tiny = (*SHORT[:-1], ".01", "--delta", "1e-10")
+    assert "is less than reading the columns of the table takes" in run("fit", "people.csv", *tiny, code=2)
+    assert entries() == []
+
+
+def test_a_resumed_run_reads_nothing_again(run, monkeypatch):
+    write = CheckpointWriter.write_if_due
+
+    def interrupted(writer, state):
+        write(writer, state)
+        if state.step == 2:
+            raise KeyboardInterrupt
+
+    command = ("fit", "people.csv", *SHORT, "--checkpoint", "run", "--out", "model")
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointWriter, "write_if_due", interrupted)
+        run(*command, code=130)
+    kept = Path("run.schema")
+    schema = kept.read_bytes()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    kept.unlink()
+    assert "what was read of the table is not in 'run.schema'" in run(*command, "--resume", code=2)
+    kept.write_bytes(schema)
+    seen = []
+    with watching(lambda release: seen.append(release.purpose) or release.noisy):
+        answer = json.loads(run(*command, "--resume", "--json"))
+    assert "gradient" in seen
+    assert noisy_tally.PURPOSE not in seen
+    assert answer["ledger"]["entry"] == 1
+    assert [entry.state for entry in entries()] == ["completed"]
+    assert json.loads(Path("model/model.json").read_text())["feature_schema"] == json.loads(schema)["schema"]
+    assert not list(Path().glob("run*"))
+    run("verify", "model")
+
+
+def test_a_search_reads_once_and_says_so(run):
+    command = ("tune", "people.csv", *SHORT[:-2], "--epsilon", 8, "--grid", "learning_rate=.1,.5", "--seed", 2)
+    seen = []
+    with watching(lambda release: seen.append(release.purpose) or release.noisy):
+        run(*command, "--trials", 2, "--out", "model")
+    assert seen.count(noisy_tally.PURPOSE) == 3
+    privacy = json.loads(Path("model/privacy.json").read_text())
+    assert privacy["reading"] == privacy["selection"]["reading"]
+    assert {mechanism["reading"] for mechanism in privacy["mechanisms"].values()} == {None}
+    (entry,) = entries()
+    assert entry.cost.epsilon == privacy["epsilon"] <= 8
+    run("verify", "model")
+
+
+def test_a_comparison_reads_once_and_pays_for_it_beside_its_trainings(run):
+    command = (
+        "compare",
+        "people.csv",
+        "--label",
+        "paid",
+        "--sensitive",
+        "sex",
+        "--methods",
+        "dpsgd",
+        "--epsilons",
+        "4",
+    )
+    command += ("--seeds", 2, "--workers", 1, "--grid", "n_steps=3", "--out", "compared")
+    answer = json.loads(run(*command, "--json"))
+    assert any("were read from the table once, with noise, for epsilon" in line for line in answer["warnings"])
+    reading, *trainings = entries()
+    assert reading.cost.epsilon == reading_epsilon(reading_for(PrivacyBudget(epsilon=4.0, delta=1e-5), 11), 1e-5)
+    assert len(trainings) == 2
+    run(*command, "--json")
+    assert len(entries()) == 3
+    assert "would pass the limit of 9" in run(*command[:-1], "other", "--budget", 9, code=2)
+    assert len(entries()) == 3
+
+
+def test_a_comparison_reads_a_table_as_the_options_say_it_is_written(run):
+    naming_table(N_ROWS).to_csv("people.csv", index=False, sep=";")
+    columns = ("--label", "paid", "--sensitive", "sex", "--sep", ";")
+    runs = ("--methods", "dpsgd", "--epsilons", "4", "--seeds", 1, "--workers", 1, "--grid", "n_steps=3")
+    run("compare", "people.csv", *columns, *runs, "--out", "compared")
+    assert len(entries()) == 2
+    assert json.loads(Path("compared/schema.json").read_text())["format"] == {"sep": ";"}
+
+
+def test_an_entry_never_comes_to_cost_more(tmp_path):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        entry = ledger.spend(claim(ledger, reserved_cost(1.0, 1e-5, "loans"), people(*range(5))))
+        receipt = Receipt(entry=entry.number, token=entry.token)
+        cost = reading_cost(READING, 1e-5, "loans")
+        for more in (replace(cost, epsilon=1.01), replace(cost, delta=2e-5)):
+            with pytest.raises(ValueError, match="cannot come to cost more"):
+                ledger.refine(receipt, more)
+        assert ledger.refine(receipt, cost).cost == cost
+        assert [each.cost for each in ledger.entries()] == [cost]
+        ledger.complete(receipt)
+        with pytest.raises(ValueError, match="cannot come to cost more"):
+            ledger.refine(receipt, cost)
+        assert ledger.check() == 1
+
+
+def test_readings_are_composed_by_their_losses():
+    costs = [reading_cost(READING, 1e-5, "loans")] * 3
+    total = composed(costs)
+    width = 1e-4
+    by_hand = loss_of(PureRelease(epsilon=0.0, reading=READING), 0.0, 1e-5, width).self_compose(3)
+    assert total.epsilon == pytest.approx(by_hand.get_epsilon_for_delta(3e-5))
+    assert total.epsilon < 0.7 * total.epsilon_sum
+
+
+def test_a_filter_at_an_order_takes_no_reading(run):
+    assert renyi_divergence(PureRelease(epsilon=0.5, reading=READING), 8) == float("inf")
+    assert renyi_divergence(AnyRelease(epsilon=1.0, delta=1e-5), 8) == float("inf")
+    with Ledger(ledger_path()) as ledger:
+        ledger.set_limit(Limit(table="people.csv", epsilon=50.0, delta=1e-4, order=8))
+    assert "Renyi filter at order 8" in run("fit", "people.csv", *SHORT, code=2)
+
+
+def test_a_named_data_set_is_not_read(run):
+    seen = []
+    with watching(lambda release: seen.append(release.purpose) or release.noisy):
+        run("fit", "--dataset", "synthetic", "--method", "dpsgd", "--n-steps", 2)
+    assert noisy_tally.PURPOSE not in seen
+
+
+def test_a_model_that_is_not_private_reads_the_rows_as_they_stand_and_says_so(run):
+    frame = naming_table(600)
+    frame[frame["sex"].isin(["man", "woman"])].to_csv("people.csv", index=False)
+    command = ("fit", "people.csv", "--label", "paid", "--sensitive", "sex", "--method", "clean", "--n-steps", 2)
+    answer = json.loads(run(*command, "--json"))
+    assert any("count as public" in line for line in answer["warnings"])
