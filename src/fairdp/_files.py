@@ -115,12 +115,11 @@ def allowed_mode(mode: int) -> int:
 
 def content_of(path: Path, *, most: int = _MOST_JSON) -> bytes:
     """The bytes of a regular file; of a pipe or a device nobody knows when they end."""
+    if path.is_dir() or not path.exists():
+        code = errno.EISDIR if path.is_dir() else errno.ENOENT
+        raise OSError(code, os.strerror(code), str(path))
     if not path.is_file():
-        raise (
-            OSError(errno.EINVAL, "not a file", str(path))
-            if path.exists()
-            else FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        )
+        raise OSError(errno.EINVAL, "not a file", str(path))
     if path.stat().st_size > most:
         raise OSError(errno.EFBIG, "too large", str(path))
     return path.read_bytes()

@@ -181,7 +181,7 @@ def test_sums_that_also_fit_another_file_are_not_signed(run):
 
 KEYS = {
     "missing": ("none", "cannot be read: No such file"),
-    "a folder": ("model", "cannot be read: not a file"),
+    "a folder": ("model", "cannot be read: Is a directory"),
     "no key": ("model/privacy.json", "is no {} key in a PEM file"),
     "another kind": ("curve.{}", "is not an Ed25519 key"),
     "the other half": ("mine.{}", "is no {} key in a PEM file"),

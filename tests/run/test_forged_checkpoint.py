@@ -192,7 +192,7 @@ def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path):
 
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(ValueError, match=r"cannot be read \(not a file\); start the run again\.$"):
+        with pytest.raises(ValueError, match=r"cannot be read \((not a file|Is a directory)\); start the run again\.$"):
             read_checkpoint(path)
 
 
