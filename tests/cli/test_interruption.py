@@ -7,7 +7,7 @@ import pytest
 from fairdp.commands import fit
 
 FIT = ("fit", "--dataset", "synthetic")
-NOTHING = "nothing was written"
+NOTHING = "no model was written"
 
 
 def leaving(*paths):

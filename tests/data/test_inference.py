@@ -51,8 +51,18 @@ def test_inference_declares_the_missing_values_it_meets():
     assert schema.encode(frame).shape == (40, schema.n_features)
 
 
+def test_free_text_with_gaps_and_numbers_of_cases_are_left_out():
+    notes = [f"spoke to {i}" if i % 3 else None for i in range(2000)]
+    frame = many_rows(2000).assign(note=notes, case=7 * np.arange(2000) + 1000, income=100 * (np.arange(2000) % 900))
+    schema, said = infer_schema(frame, "y", ["sex"])
+    assert not {"note", "case"} & {column.name for column in schema.columns}
+    assert "income" in {column.name for column in schema.columns}
+    assert any("'note' is left out: most rows have a value that hardly anybody shares" in line for line in said)
+    assert any("'case' is left out" in line for line in said)
+
+
 def test_inference_warns_of_a_column_with_very_many_values():
-    frame = many_rows(300).assign(city=[f"city {i % 150}" for i in range(300)])
+    frame = many_rows(3000).assign(city=[f"city {i % 150}" for i in range(3000)])
     _, notes = infer_schema(frame, "y", ["sex"])
     assert "column 'city' becomes 150 features, one for each value; leave it out or group them." in notes
 

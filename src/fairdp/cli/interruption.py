@@ -65,7 +65,7 @@ def saying_what_is_kept(
             # A search, which names none, cannot be continued.
             continues = method is not None and method in METHODS and METHODS[method].is_one_run
             remedy = "" if checkpoint or not continues else "; with --checkpoint FILE a run can be continued"
-            kept = f"nothing was written{remedy}"
+            kept = f"no model was written{remedy}"
         raise type(stop)(ended_in_words(stop, kept)) from None
 
 

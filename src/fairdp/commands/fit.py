@@ -25,7 +25,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
-from fairdp.run.checkpoint import Progress
+from fairdp.run.checkpoint import Progress, resumed_checkpoint
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
 from fairdp.run.reading import PaidReader, keep_reading, reader_for, reading_path
@@ -80,6 +80,8 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     estimator = FairDPClassifier(**task.parameters)
     chosen = RunSettings.of(**estimator.get_params(deep=False))
     _check_serves(estimator.method, task.source)
+    # Before anything is paid for.
+    resumed_checkpoint(Progress(checkpoint=task.checkpoint, resume=task.resume))
     split_key = _split_key(task, chosen)
     reader = _reader(task, chosen, spending)
     records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)

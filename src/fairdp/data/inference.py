@@ -14,6 +14,10 @@ from fairdp.data.distinct import distinct_cells, each_cell, numbers_of
 
 # A number with at most so many distinct values is taken for a code, not for a quantity.
 MAX_CODES = 12
+# In so many rows a quantity has the same value twice.
+_MANY_ROWS = 1000
+# A value that fewer people have may tell who they are.
+RARE = 10
 # More features than this from one column are worth a word.
 MANY_FEATURES = 100
 
@@ -120,6 +124,8 @@ def _infer_column(name: str, values: pd.Series) -> Column | str:
         return f"column {name!r} is left out: it has another value in every row, like an identifier."
     if len(seen.counts) > MAX_CODES and _is_quantity(values, seen):
         return _infer_numeric(name, values)
+    if _is_free_text(seen):
+        return f"column {name!r} is left out: most rows have a value that hardly anybody shares, like free text."
     texts = list(seen.counts)
     if seen.n_missing and MISSING not in texts:
         texts.append(MISSING)
@@ -134,13 +140,19 @@ def _warning(column: Column) -> list[str]:
 
 
 def _is_identifier(values: pd.Series, seen: Observed) -> bool:
-    """Text that differs in every row, or a running number."""
+    """Text that differs in every row, a running number, or whole numbers of which many people have one each."""
     if not MAX_CODES < len(seen.counts) == len(values):
         return False
     if seen.whole:
         numbers = [int(text) for text in seen.counts]
-        return max(numbers) - min(numbers) + 1 == len(values)
+        return len(values) >= _MANY_ROWS or max(numbers) - min(numbers) + 1 == len(values)
     return not _is_quantity(values, seen)
+
+
+def _is_free_text(seen: Observed) -> bool:
+    """Very many values, and most rows with one that few others have: as categories they would name people."""
+    rare = sum(count for count in seen.counts.values() if count < RARE)
+    return len(seen.counts) > MANY_FEATURES and 2 * rare > sum(seen.counts.values())
 
 
 def _is_quantity(values: pd.Series, seen: Observed) -> bool:

@@ -11,11 +11,9 @@ import yaml
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric
 from fairdp.data.distinct import numbers_of
 from fairdp.data.formats import PLAIN, TableFormat
-from fairdp.data.inference import MANY_FEATURES, observe
+from fairdp.data.inference import MANY_FEATURES, RARE, observe
 from fairdp.data.schema import READ_FROM_TABLE, TableSchema, infer_schema
 
-# A value that fewer people have may tell who they are.
-RARE = 10
 # Numbers whose largest value is so many times their median have a long tail.
 _LONG_TAIL = 20.0
 

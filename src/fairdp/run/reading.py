@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from fairdp._checks import InputError, ParameterError
+from fairdp._checks import DataError, InputError, ParameterError
 from fairdp._files import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp._format import rounded_up
 from fairdp.accounting.calibration import reading_for
 from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
 from fairdp.accounting.reading import Reading
+from fairdp.config.defaults import train_config
+from fairdp.data.columns import repeated
 from fairdp.data.noisy_tally import released_tally
 from fairdp.data.reading import schema_from
 from fairdp.data.schema import TableSchema, refuse_unfilled
@@ -20,6 +22,9 @@ from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.randomness import Generators, RandBelow
 from fairdp.run.settings import RunSettings
+
+# Numbers of a run are checked before anybody is counted.
+_ANY_SIZE = 1e6
 
 
 @dataclass(kw_only=True)
@@ -55,6 +60,9 @@ class PaidReader:
             return self.schema, ()
         sensitive = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
         # Whatever can be refused without telling anybody else is refused before it costs anything.
+        twice = repeated((label, *sensitive))
+        if twice is not None:
+            raise DataError(f"column {twice!r} is named twice; label, protected columns and inputs must differ.")
         for name in (label, *sensitive):
             refuse_unfilled(frame, name)
         reading = reading_for(self.budget, len(column_names(frame)))
@@ -90,6 +98,7 @@ def reader_for(settings: RunSettings, spending: Spending, table: str, *, kept: P
             "with `n_steps` leaves open which epsilon the columns may be read with",
             "declare them in a schema, or give `epsilon` in place of `n_steps`",
         )
+    _check_numbers(settings)
     budget, below = settings.budget, Generators.of(settings.seed).below
     if kept is None:
         return PaidReader(budget=budget, below=below, charge=lambda reading: spending.reserve(budget, reading, table))
@@ -114,6 +123,12 @@ def _refuse_beyond(budget: PrivacyBudget, reading: Reading) -> None:
             f"is less than reading the columns of the table takes at `delta`={budget.delta:g} ({rounded_up(spent)})",
             "declare them in a schema, or use more",
         )
+
+
+def _check_numbers(settings: RunSettings) -> None:
+    """Refuse what can be refused whatever the table holds, before reading it costs anything."""
+    chosen = {**settings.training, "group_weights": None}
+    train_config(settings.kind((1,)), settings.method, (_ANY_SIZE, _ANY_SIZE), **chosen)
 
 
 def keep_reading(checkpoint: Path, reader: PaidReader) -> None:
