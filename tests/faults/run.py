@@ -22,6 +22,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
 from faults.counts import Count  # noqa: E402
+from faults.files import count_files  # noqa: E402
 from faults.pairs import count_pairs  # noqa: E402
 from faults.points import count_points  # noqa: E402
 from faults.real import count_real  # noqa: E402
@@ -33,7 +34,7 @@ RESULTS = TESTS.parent / "results"
 COMMAND = "make faults"
 Part = Callable[[Path], Iterable[Count]]
 # Each takes a folder with the old model, and counts. Another kind of fault is another part.
-PARTS: tuple[Part, ...] = (count_points, count_pairs, count_real)
+PARTS: tuple[Part, ...] = (count_points, count_pairs, count_files, count_real)
 
 
 def place_for_cases() -> Path | None:
