@@ -80,6 +80,8 @@ def test_what_was_spent_is_rounded_up():
     assert "ε = 14 and δ = 0.00014 in all" in cost.statement
     assert (cost.n_private_runs, cost.n_other_runs) == (14, 1)
     assert PrivacyCost.of("a", [1.0, 1.0], delta=1e-6).epsilon == 2.0
+    read = PrivacyCost.of("a", [1.0, 1.0], delta=1e-6, read=(0.25, 1e-6))
+    assert (read.epsilon, read.delta) == (2.25, 3e-6)
 
 
 def test_nothing_exact_of_the_training_records_is_in_the_tables(compare, tmp_path):
@@ -192,8 +194,13 @@ def test_a_users_own_table(own_table, tmp_path):
     assert "loans.csv: mean ± standard error over 3 seeds" in result.out
     # What was read from private rows is said, as it is by fit, and written down.
     assert "were read from the table once, with noise" in result.err
-    assert "were read from the table once" in (tmp_path / "out" / "summary.json").read_text()
+    summary = (tmp_path / "out" / "summary.json").read_text()
+    assert "were read from the table once" in summary
     assert "dpsgd" in result.out
+    # Whoever sees the folder sees the schema too.
+    (cost,) = json.loads(summary)["privacy"]
+    budgets = pd.read_csv(tmp_path / "out" / "results.csv")["epsilon"]
+    assert cost["epsilon"] > budgets.sum() + 0.01
 
 
 def files_in(folder) -> dict[str, bytes]:

@@ -121,10 +121,10 @@ def compare(
         grid=grid,
     )
     payment = None if table is None or path is None else Payment.into(path, budget)
-    notes: tuple[str, ...] = ()
+    read = None
     if table is not None and of_table["schema"] is None:
         make_folder(out)
-        comparison, notes = with_columns_read(comparison, out, payment)
+        comparison, read = with_columns_read(comparison, out, payment)
     # Anything wrong with any training run is reported before the first one starts and before its folder is written.
     comparison.check()
     make_folder(out)
@@ -139,7 +139,7 @@ def compare(
             say=_say,
             watch=watch,
             payment=payment,
-            notes=notes,
+            read=read,
         )
         report = run_compare(task)
     print_comparison(report, as_json=as_json)

@@ -18,6 +18,7 @@ from fairdp.experiments.sweeps.fits import Fit, Row, Trained
 from fairdp.experiments.sweeps.parallel import Say, Workers
 from fairdp.experiments.sweeps.paying import Payment
 from fairdp.experiments.sweeps.populations import Population, digest_of, load
+from fairdp.experiments.sweeps.reading import ReadOnce
 from fairdp.experiments.sweeps.store import Store, code_digest
 from fairdp.experiments.sweeps.training import train_all
 from fairdp.metrics.rates import collapse_warning
@@ -40,6 +41,8 @@ class CompareTask:
         Told how many of the trainings that were still to do are done.
     payment
         Where trainings on a user's own table add up what they spend.
+    read
+        How the columns of such a table were read, if they were.
     """
 
     comparison: Comparison
@@ -49,7 +52,7 @@ class CompareTask:
     say: Say
     watch: Callable[[int, int], None]
     payment: Payment | None = None
-    notes: tuple[str, ...] = ()
+    read: ReadOnce | None = None
 
 
 def run_compare(task: CompareTask) -> dict[str, object]:
@@ -64,11 +67,13 @@ def run_compare(task: CompareTask) -> dict[str, object]:
         payment=task.payment,
     )
     rows, delta = summary_rows(found), comparison.delta
+    read_for = (0.0, 0.0) if task.read is None else (task.read.epsilon, task.read.delta)
     costs = [
-        PrivacyCost.of(str(population), store.spent_on(population), delta=delta)
+        PrivacyCost.of(str(population), store.spent_on(population), delta=delta, read=read_for)
         for population in comparison.populations
     ]
-    notes = [*task.notes, *(note for population in comparison.populations for note in load(population).notes)]
+    read = [] if task.read is None else [task.read.note]
+    notes = [*read, *(note for population in comparison.populations for note in load(population).notes)]
     report: dict[str, object] = {
         "delta": delta,
         "n_runs": len(found),

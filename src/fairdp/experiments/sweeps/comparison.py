@@ -162,12 +162,20 @@ class PrivacyCost:
     delta: float
 
     @classmethod
-    def of(cls, dataset: str, spent: Sequence[float], *, delta: float) -> "PrivacyCost":
-        """The cost of runs with these budgets, infinite where they are not private, and the same δ."""
+    def of(
+        cls, dataset: str, spent: Sequence[float], *, delta: float, read: tuple[float, float] = (0.0, 0.0)
+    ) -> "PrivacyCost":
+        """The cost of runs with these budgets, infinite where they are not private, and the same δ.
+
+        ``read`` are ε and δ of reading the columns once before them.
+        """
         private = [epsilon for epsilon in spent if math.isfinite(epsilon)]
-        n_other, total = len(spent) - len(private), len(private) * delta
         return cls(
-            dataset=dataset, n_private_runs=len(private), n_other_runs=n_other, epsilon=sum(private), delta=total
+            dataset=dataset,
+            n_private_runs=len(private),
+            n_other_runs=len(spent) - len(private),
+            epsilon=sum(private) + read[0],
+            delta=len(private) * delta + read[1],
         )
 
     @property

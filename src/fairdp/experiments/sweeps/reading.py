@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairdp._files import from_plain, json_bytes, parsed_json, write_file
+from fairdp._files import content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp._format import rounded_up
 from fairdp.accounting.calibration import reading_for
 from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
@@ -31,19 +31,23 @@ class ReadOnce:
     delta: float
 
     @property
+    def epsilon(self) -> float:
+        """What it cost at δ."""
+        return reading_epsilon(self.reading, self.delta)
+
+    @property
     def note(self) -> str:
         """The same in words."""
-        epsilon = rounded_up(reading_epsilon(self.reading, self.delta))
         return (
-            f"types, categories, ranges and groups were read from the table once, with noise, for epsilon {epsilon} at "
-            f"delta {self.delta:g} beside all trainings; give a schema to declare them."
+            "types, categories, ranges and groups were read from the table once, with noise, for epsilon "
+            f"{rounded_up(self.epsilon)} at delta {self.delta:g} beside all trainings; give a schema to declare them."
         )
 
 
 def with_columns_read(
     comparison: Comparison, folder: Path, payment: Payment | None
-) -> tuple[Comparison, tuple[str, ...]]:
-    """The same comparison with a schema for a table that has none, and a note on it.
+) -> tuple[Comparison, ReadOnce | None]:
+    """The same comparison with a schema for a table that has none, and what it cost to read it.
 
     Reading has an entry of its own, before the trainings. A comparison without noise reads the table as it stands.
     """
@@ -51,16 +55,16 @@ def with_columns_read(
     source = population.source
     spent = [fit.epsilon for fit in comparison.fits() if METHODS[fit.method].private and math.isfinite(fit.epsilon)]
     if others or source is None or source.table is None or source.schema is not None or not spent:
-        return comparison, ()
+        return comparison, None
     if source.label is None or not source.sensitive:
         # Whoever loads it says what is missing.
-        return comparison, ()
+        return comparison, None
     if not (folder / SCHEMA).exists():
         budget = PrivacyBudget(epsilon=min(spent), delta=comparison.delta)
         _read_into(folder, source, budget, payment, beside=math.fsum(spent))
-    once = from_plain(ReadOnce, parsed_json((folder / READING).read_bytes()))
+    once = from_plain(ReadOnce, parsed_json(content_of(folder / READING)))
     read = replace(population, source=replace(source, schema=folder / SCHEMA))
-    return replace(comparison, populations=(read,)), (once.note,)
+    return replace(comparison, populations=(read,)), once
 
 
 def _read_into(folder: Path, source: Source, budget: PrivacyBudget, payment: Payment | None, *, beside: float) -> None:
