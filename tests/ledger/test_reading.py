@@ -115,6 +115,14 @@ def test_what_can_be_refused_before_costs_nothing(run):
     # Moments, which account for a δ as small as this, find no ε below some number, however much noise there is.
     tiny = (*SHORT[:-1], ".01", "--delta", "1e-10")
     assert "is less than reading the columns of the table takes" in run("fit", "people.csv", *tiny, code=2)
+    wrong = {
+        "--positive must be a value of label 'paid'": ("--positive", "perhaps"),
+        "--clip-norm must": ("--clip-norm", "inf"),
+        "give --checkpoint": ("--resume",),
+        "is named twice": ("--sensitive", "paid"),
+    }
+    for words, options in wrong.items():
+        assert words in run("fit", "people.csv", *SHORT, *options, code=2)
     assert entries() == []
 
 

@@ -14,6 +14,7 @@ from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
 from fairdp.accounting.reading import Reading
 from fairdp.config.defaults import train_config
 from fairdp.data.columns import repeated
+from fairdp.data.inference import chosen_positive, observe
 from fairdp.data.noisy_tally import released_tally
 from fairdp.data.reading import schema_from
 from fairdp.data.schema import TableSchema, refuse_unfilled
@@ -65,6 +66,8 @@ class PaidReader:
             raise DataError(f"column {twice!r} is named twice; label, protected columns and inputs must differ.")
         for name in (label, *sensitive):
             refuse_unfilled(frame, name)
+        if positive is not None:
+            chosen_positive(positive, list(observe(frame[label]).counts), label)
         reading = reading_for(self.budget, len(column_names(frame)))
         assert reading is not None
         _refuse_beyond(self.budget, reading)
