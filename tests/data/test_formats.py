@@ -406,3 +406,11 @@ def test_temporary_files_are_not_needed(tmp_path, monkeypatch):
     path = Text(name="people.csv.gz")(tmp_path, people())
     assert len(read_table(path)) == 60
     assert sorted(Path(tmp_path).iterdir()) == [path]
+
+
+def test_types_that_pandas_wrote_and_somebody_damaged_are_refused_in_one_line(tmp_path):
+    table = pa.table({"a": [1, 2]})
+    for damage in (b"{", b'{"columns": [{}], "index_columns": []}', b"\xe1"):
+        pq.write_table(table.replace_schema_metadata({"pandas": damage}), tmp_path / "t.parquet")
+        with pytest.raises(InputError, match="is not a table that can be read"):
+            read_table(tmp_path / "t.parquet")

@@ -31,12 +31,15 @@ class Reader:
 
     Parameters
     ----------
+    path
+        The file.
     count
         Number of rows, after looking at all that can be wrong with the file.
     parts
         Its rows, at most so many at a time.
     """
 
+    path: Path
     count: Callable[[], int]
     parts: Callable[[int], Parts]
 
@@ -44,7 +47,9 @@ class Reader:
         """Parts of the table with the numbers of their rows."""
         start = 0
         for part in self.parts(rows):
-            frame = arrow_frame(part)
+            # What pandas has written about its types is in the file too, and may be damaged.
+            with _readable(self.path, "a table"):
+                frame = arrow_frame(part)
             frame.index = pd.RangeIndex(start, start + len(frame))
             start += len(frame)
             yield frame
@@ -64,20 +69,27 @@ def reader_of(path: Path, written: TableFormat = PLAIN) -> Reader:
     """
     kind = kind_of_file(path)
     if kind == "folder":
-        return Reader(count=lambda: _count_folder(path), parts=lambda rows: _folder_parts(path, rows, written))
+        return Reader(
+            path=path, count=lambda: _count_folder(path), parts=lambda rows: _folder_parts(path, rows, written)
+        )
     if kind == "text":
-        return Reader(count=lambda: count_csv_rows(path, written), parts=lambda rows: csv_tables(path, rows, written))
+        return Reader(
+            path=path, count=lambda: count_csv_rows(path, written), parts=lambda rows: csv_tables(path, rows, written)
+        )
     if kind == "parquet":
         return Reader(
+            path=path,
             count=lambda: _counted(path, _count_parquet(path)),
             parts=lambda rows: (plain_table(_table(part), written) for part in _parquet_parts(path, rows)),
         )
     if kind == "arrow":
         return Reader(
+            path=path,
             count=lambda: _counted(path, sum(part.num_rows for part in _arrow_parts(path, _MANY))),
             parts=lambda rows: (plain_table(_table(part), written) for part in _arrow_parts(path, rows)),
         )
     return Reader(
+        path=path,
         count=lambda: _counted(path, len(_checked_sheet(path, written))),
         parts=lambda rows: _slices(_checked_sheet(path, written), rows),
     )
