@@ -134,3 +134,13 @@ def test_a_line_describes_its_training_completely(tmp_path, fit):
     Store(tmp_path).write(fit, Trained(numbers={}))
     (kept,) = kept_in(Store(tmp_path).path(fit.population))
     assert fit_of(kept.fit) == fit
+
+
+def test_a_line_describes_the_training_that_it_is_of(tmp_path):
+    """Pairs and lists come out of JSON alike, in what is said of the records too."""
+    crossed = replace(OURS, population=Population(dataset="adult", sensitive=("sex", "race")))
+    store = Store(tmp_path)
+    store.write(crossed, made_up(crossed, 0))
+    (kept,) = kept_in(store.path(crossed.population))
+    assert fit_of(kept.fit) == crossed
+    assert hash(fit_of(kept.fit)) == hash(crossed)

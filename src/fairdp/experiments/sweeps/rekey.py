@@ -60,7 +60,8 @@ def fit_of(described: dict[str, Any]) -> Fit:
     """The training that a line describes."""
     about = {name: _frozen(value) for name, value in described.items()}
     settings = tuple((name, _frozen(value)) for name, value in described["settings"].items())
-    return Fit(**{**about, "population": Population(**described["population"]), "settings": settings})
+    population = Population(**{name: _frozen(value) for name, value in described["population"].items()})
+    return Fit(**{**about, "population": population, "settings": settings})
 
 
 def _frozen(value: Any) -> Any:
