@@ -150,6 +150,8 @@ def started(folder: Path, arguments: list[str], notes: Path, *, calls: Calls, tw
     try:
         said = os.open(notes.with_suffix(".said"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1), os.dup2(said, 2)
+        # Whoever had them, a test that captures them say, is in the other process.
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         os.chdir(folder)
         # What is tried here is what locks do, not whether they work on this disk; and nobody waits for a minute.
         Store._check_locks = nothing
