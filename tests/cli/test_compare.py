@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from fairdp.cli.compare import _populations
+from fairdp.data.formats import FORMAT_KEYS
 from fairdp.experiments.sweeps import training
 from fairdp.experiments.sweeps.comparison import PrivacyCost, control_rows
 from fairdp.experiments.sweeps.fits import Fit, Trained
@@ -159,6 +160,7 @@ def test_a_parameter_of_another_method_is_not_trained_twice(compare):
 @pytest.mark.more
 def test_other_groups_of_a_data_set_are_told_apart_by_name():
     of_table = {"label": None, "positive": None, "sensitive": ("sex", "race"), "schema": None, "test_fraction": 0.2}
+    of_table |= dict.fromkeys(FORMAT_KEYS)
     (crossed,) = _populations(("adult",), None, dict(of_table), None)
     (plain,) = _populations(("adult",), None, of_table | {"sensitive": None}, None)
     assert (crossed.dataset, plain.dataset) == ("adult by sex and race", "adult")
