@@ -19,7 +19,7 @@ from fairdp.randomness import Generators, seed_of
 from fairdp.releases import watching
 from fairdp.run import certifying, hold_out
 from fairdp.run import plan as planning
-from fairdp.run.checkpoint import Progress
+from fairdp.run.progress import Progress
 from fairdp.training import clipping
 from step_cases import clipped_sum
 

@@ -10,7 +10,7 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.ledger.book import Ledger
 from fairdp.ledger.entries import Limit
 from fairdp.releases import watching
-from fairdp.run.checkpoint import Progress
+from fairdp.run.progress import Progress
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 3, "sample_rate": 0.3, "certify_metrics": ("demographic_parity",)}
 METHODS = ("dpsgd", "fairdp_frontier")

@@ -3,8 +3,9 @@
 import numpy as np
 
 from fairdp import FairDPClassifier, GroupedData
-from fairdp.run.checkpoint import Progress, read_checkpoint
+from fairdp.run.checkpoint import read_checkpoint
 from fairdp.run.prepared import prepare_run
+from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 
 SEED = 918_273_645

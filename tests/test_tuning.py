@@ -12,7 +12,7 @@ from fairdp.accounting.account import trial_spends
 from fairdp.data.synthetic import synthetic_population
 from fairdp.metrics.rates import decision_counts, fairness_metrics
 from fairdp.releases import watching
-from fairdp.run.checkpoint import Progress
+from fairdp.run.progress import Progress
 from fairdp.saved.verify.folder import verify_folder
 from forgeries import failed, forge
 from statistical import assert_rate_at_most

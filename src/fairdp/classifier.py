@@ -14,14 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairdp._checks import ParameterError
 from fairdp.accounting.reading import Reading
-from fairdp.accounting.words import READ_FROM_TABLE
-from fairdp.certify.estimates import html_of_fit
 from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
-from fairdp.data.arrays import declared_groups, grouped_arrays, labelled_arrays, raw_table, records_of
+from fairdp.data.arrays import check_declared_groups, grouped_arrays, labelled_arrays, raw_table, records_of
 from fairdp.data.frames import known_table
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
@@ -29,12 +26,13 @@ from fairdp.data.sensitive import codes_of
 from fairdp.frontier.verdict import Verdict, judged
 from fairdp.ledger.spending import Spending
 from fairdp.networks.models import ExtractorBuilder
-from fairdp.run.checkpoint import Progress, paid_by
 from fairdp.run.fit import FittedRun, fit_run
+from fairdp.run.notebook import ShownInNotebooks
 from fairdp.run.paper_bounds import PaperBounds
 from fairdp.run.prepared import Trial, prepare_run
+from fairdp.run.progress import Progress, paid_by
 from fairdp.run.reasons import reasons_of
-from fairdp.run.settings import RunSettings, read_from_records
+from fairdp.run.settings import RunSettings, assumed_with, read_from_records
 from fairdp.saved.diagnostics import paper_bounds_of
 from fairdp.saved.fitted import loaded_form, paid_counts, saved_form
 from fairdp.saved.folder import read_model, write_model
@@ -47,7 +45,7 @@ if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit do
 
 
 @with_parameters
-class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
+class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstimator):
     r"""Binary classifier trained with differential privacy, group by group.
 
     {parameters}
@@ -130,20 +128,17 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         `fairdp.tune`. ``spending`` pays for it; None: ``ledger``, which cannot know encoded records from others of
         ``table`` and counts all of them.
         """
-        if self.groups is not None and declared_groups(self) != data.group_names:
-            raise ParameterError("groups", self.groups, f"must be the groups of the data, {data.group_names!r}")
+        check_declared_groups(self, data)
         progress = progress or Progress()
         schema = None if feature_schema is None else TableSchema.from_dict(feature_schema)
-        paid = reading or (trial and trial.selection.reading)
-        if schema is not None and not schema.declared and not paid and READ_FROM_TABLE not in public_assumptions:
-            public_assumptions = (*public_assumptions, READ_FROM_TABLE)
+        paid = reading is not None or (trial is not None and trial.selection.reading is not None)
         payer = spending or Spending(self.ledger, command="fit", checkpoint=progress.checkpoint)
         with payer if spending is None else nullcontext():
             prepared = prepare_run(
                 RunSettings.of(**self.get_params(deep=False)),
                 data,
                 paid_by(payer, self.table, progress),
-                public_assumptions=public_assumptions,
+                public_assumptions=assumed_with(public_assumptions, schema, paid=paid),
                 columns=None if schema is None else schema.encoded,
                 reading=reading,
                 trial=trial,
@@ -282,8 +277,7 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """The same model with its rule moved to another target, without any record; for `fairdp_frontier`.
 
-        It costs no privacy. The certificate was about the old rule, so the new one has none: ``fairdp certify`` makes
-        one on fresh records.
+        It costs no privacy. The new rule has no certificate: ``fairdp certify`` makes one on fresh records.
         """
         check_is_fitted(self)
         return retargeted(self, max_gap=max_gap, min_ratio=min_ratio, price=price)
@@ -299,17 +293,6 @@ class FairDPClassifier(Parameters, ClassifierMixin, BaseEstimator):
         """Read a saved model; one trained with your own module needs that module's builder again."""
         loaded: Self = loaded_form(cls, read_model(Path(folder)), module)
         return loaded
-
-    def _repr_html_(self) -> str:
-        """A small table of what is promised, for notebooks; before fitting, scikit-learn's diagram."""
-        if not hasattr(self, "privacy_"):
-            unfitted: Any = super()
-            return unfitted._repr_html_()
-        return html_of_fit(self.fitted_parameters_["method"], self.privacy_, self.certificate_)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """What notebooks ask for first; scikit-learn's version would show only parameters."""
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

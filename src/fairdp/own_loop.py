@@ -25,9 +25,9 @@ from fairdp.data.grouped import GroupedData
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.networks.building import Given
-from fairdp.run.checkpoint import paid_by
 from fairdp.run.fit import check_unchanged, finish_run
 from fairdp.run.prepared import PreparedRun, prepare_run
+from fairdp.run.progress import paid_by
 from fairdp.run.settings import RunSettings, read_from_records
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState

@@ -10,7 +10,7 @@ from fairdp.audit.routes import route_of, routes_of
 from fairdp.audit.tables import base_table, write_schema
 from fairdp.audit.ways import OwnForward, fit_file, layered
 from fairdp.commands.audited_fit import fit_as_command
-from fairdp.data.schema import infer_schema
+from fairdp.data.inference import infer_schema
 from fairdp.data.tables import load_table
 from fairdp.networks.backprop import Hooked, RecordByRecord, backprop_of
 from fairdp.networks.extractors import cnn

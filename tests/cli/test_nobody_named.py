@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fairdp.data.schema import infer_schema
+from fairdp.data.inference import infer_schema
 from fairdp.run import reading
 from reading_cases import CITIES, naming_table, rare_values
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.data.schema import Categorical, Numeric, infer_schema
+from fairdp.data.inference import infer_schema
+from fairdp.data.schema import Categorical, Numeric
 
 
 def many_rows(n_rows: int = 40) -> pd.DataFrame:

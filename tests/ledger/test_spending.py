@@ -21,7 +21,8 @@ from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
 from fairdp.ledger.entries import Limit
 from fairdp.ledger.totals import table_total
 from fairdp.releases import watching
-from fairdp.run.checkpoint import CheckpointWriter, Progress
+from fairdp.run.checkpoint import CheckpointWriter
+from fairdp.run.progress import Progress
 
 SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")
 

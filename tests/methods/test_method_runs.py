@@ -15,7 +15,7 @@ from fairdp.methods.functional import bounded_inputs
 from fairdp.metrics.rates import decision_counts
 from fairdp.networks.extractors import BoundedInputs
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import Progress
+from fairdp.run.progress import Progress
 
 
 class TestFunctionalMechanism:

@@ -18,8 +18,9 @@ from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
 from fairdp.releases import watching
 from fairdp.run import fit, halting
-from fairdp.run.checkpoint import Progress, fingerprint_of, read_checkpoint, restore
+from fairdp.run.checkpoint import fingerprint_of, read_checkpoint, restore
 from fairdp.run.hold_out import hold_out
+from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.streams import Chain
 from fairdp.training.state import FlatOptimizer, TrainingState

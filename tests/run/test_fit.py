@@ -20,9 +20,9 @@ from fairdp.randomness import Generators
 from fairdp.run import certifying
 from fairdp.run import hold_out as holding
 from fairdp.run.certifying import release_certificate
-from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import hold_out
 from fairdp.run.prepared import check_certifiable
+from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from statistical import assert_plausible
 

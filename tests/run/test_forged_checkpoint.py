@@ -10,7 +10,8 @@ import torch
 from checkpoint_forgeries import forge, seal
 from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
-from fairdp.run.checkpoint import Progress, read_checkpoint
+from fairdp.run.checkpoint import read_checkpoint
+from fairdp.run.progress import Progress
 from fairdp.streams import KEY_BYTES
 
 SETTINGS = {"method": "fairdp", "epsilon": 2.0, "n_steps": 8, "sample_rate": 0.2, "random_state": 0, "hidden": (2,)}

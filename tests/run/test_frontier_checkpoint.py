@@ -9,7 +9,8 @@ import torch
 from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.hat_rows import HatRows
-from fairdp.run.checkpoint import Progress, read_checkpoint
+from fairdp.run.checkpoint import read_checkpoint
+from fairdp.run.progress import Progress
 
 SETTINGS = {"method": "fairdp_frontier", "epsilon": 2.0, "n_steps": 10, "random_state": 0, "certify_fraction": 0.2}
 

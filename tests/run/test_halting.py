@@ -17,9 +17,9 @@ from fairdp.config.preregistration import CertificationSettings, Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.run import certifying
 from fairdp.run.certifying import certified
-from fairdp.run.checkpoint import Progress
 from fairdp.run.halting import breached
 from fairdp.run.predictor import Predictor
+from fairdp.run.progress import Progress
 from fairdp.training.state import Looked
 from statistical import assert_rate_at_most
 

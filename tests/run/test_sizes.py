@@ -17,8 +17,8 @@ from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
 from fairdp.releases import watching
-from fairdp.run.checkpoint import Progress
 from fairdp.run.hold_out import counted_sizes, floored, hold_out
+from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.saved.verify.folder import verify_folder
 from statistical import FALSE_ALARM, assert_plausible

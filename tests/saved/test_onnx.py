@@ -18,6 +18,7 @@ from classifier_cases import CERTIFIED, fitted, people
 from fairdp import FairDPClassifier, load_dataset
 from fairdp.networks.models import ScoreModel
 from fairdp.saved import onnx as export
+from fairdp.saved import onnx_graph
 from fairdp.saved.onnx import onnx_bytes, write_onnx
 from onnx_cases import ROUNDING, Own, metadata_of, outputs_of, session_of
 
@@ -164,7 +165,7 @@ class TestOwnModules:
     def test_a_file_that_scores_otherwise_is_not_written(self, monkeypatch, tmp_path):
         """Whatever went wrong on the way, here other noise than the model's."""
         model = fitted(method="fairsmooth", n_draws=5)
-        monkeypatch.setattr(export, "_draws", lambda own: own.params + torch.ones(5, 1))
+        monkeypatch.setattr(onnx_graph, "_draws", lambda own: own.params + torch.ones(5, 1))
         with pytest.raises(ValueError, match=r"^the ONNX file does not score as the model does; use layers without"):
             write_onnx(model, tmp_path / "model.onnx")
         assert os.listdir(tmp_path) == []
@@ -261,6 +262,6 @@ def test_every_draw_is_the_one_that_the_model_makes():
     model: ScoreModel = fitted(method="fairsmooth", n_draws=3).score_model_
     assert model.smoothing is not None
     rng = np.random.default_rng(model.smoothing.seed)
-    for draw in export._draws(model):
+    for draw in onnx_graph._draws(model):
         noise = torch.from_numpy(rng.standard_normal(len(model.params))).float()
         assert torch.equal(draw, torch.add(model.params, noise, alpha=model.smoothing.deviation))

@@ -36,7 +36,7 @@ RELEASES = {
     "certify.paper": {"remark_2_release"},
 }
 # Noise that protects nobody: a smoothed model, decisions by coins, simulated populations and draws from an interval.
-PUBLIC_NOISE = {"networks.models", "saved.onnx", "data.synthetic", "metrics.intervals", "randomness"}
+PUBLIC_NOISE = {"networks.models", "saved.onnx_graph", "data.synthetic", "metrics.intervals", "randomness"}
 NOISE = {
     *("standard_normal", "normal", "laplace", "exponential"),
     *("discrete_laplace", "discrete_gaussian", "round_with_gaussian"),

@@ -18,10 +18,10 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.models import ScoreModel
 from fairdp.releases import Release, watching
-from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import fit_run
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun, prepare_run
+from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 
 

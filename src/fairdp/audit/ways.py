@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairdp.audit.folders import Files, files_of
 from fairdp.audit.tables import GROUPS, IMAGE, LABEL, POSITIVE, SENSITIVE, Shape, Table, write_schema
 from fairdp.classifier import FairDPClassifier
-from fairdp.data.schema import infer_schema
+from fairdp.data.inference import infer_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import load_table
 from fairdp.ledger.spending import Spending

@@ -25,9 +25,10 @@ from fairdp.data.grouped import GroupedData
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
-from fairdp.run.checkpoint import Progress, resumed_checkpoint
+from fairdp.run.checkpoint import resumed_checkpoint
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
+from fairdp.run.progress import Progress
 from fairdp.run.reading import PaidReader, keep_reading, reader_for, reading_path
 from fairdp.run.settings import RunSettings
 from fairdp.saved.fitted import saved_form
@@ -80,8 +81,6 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     estimator = FairDPClassifier(**task.parameters)
     chosen = RunSettings.of(**estimator.get_params(deep=False))
     _check_serves(estimator.method, task.source)
-    # Before anything is paid for.
-    resumed_checkpoint(Progress(checkpoint=task.checkpoint, resume=task.resume))
     split_key = _split_key(task, chosen)
     reader = _reader(task, chosen, spending)
     records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
@@ -193,6 +192,8 @@ def _reader(task: FitTask, settings: RunSettings, spending: Spending) -> PaidRea
     source = task.source
     if source.table is None or source.schema is not None:
         return None
+    # A checkpoint that cannot be had or written is refused before anything is paid for.
+    resumed_checkpoint(Progress(checkpoint=task.checkpoint, resume=task.resume))
     return reader_for(settings, spending, source.table.name, kept=task.checkpoint if task.resume else None)
 
 

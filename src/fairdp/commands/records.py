@@ -13,7 +13,8 @@ from fairdp.commands.split_keys import new_split_key
 from fairdp.data.catalog import load_dataset
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
-from fairdp.data.schema import TableSchema, infer_schema, read_schema
+from fairdp.data.inference import infer_schema
+from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import Observe, Read, load_table
 

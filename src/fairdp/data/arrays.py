@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairdp import _checks
-from fairdp._checks import DataError
+from fairdp._checks import DataError, ParameterError
 from fairdp.config import limits
 from fairdp.data.frames import known_table
 from fairdp.data.grouped import GroupedData
@@ -65,6 +65,12 @@ def _named_columns(values: Any, name: str) -> pd.DataFrame:
         array = np.array([hashlib.sha256(np.ascontiguousarray(image).data).hexdigest() for image in array])
     array = array.reshape(len(array), -1)
     return pd.DataFrame(array, columns=[f"{name}{place}" for place in range(array.shape[1])])
+
+
+def check_declared_groups(estimator: Any, data: GroupedData) -> None:
+    """Refuse records in other groups than were declared."""
+    if estimator.groups is not None and declared_groups(estimator) != data.group_names:
+        raise ParameterError("groups", estimator.groups, f"must be the groups of the data, {data.group_names!r}")
 
 
 def declared_groups(estimator: Any) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""Guess input columns from a table; what is guessed counts as public, so every guess leaves a note."""
+"""Guess the schema of a table; what is guessed counts as public, so every guess leaves a note."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,12 @@ from fairdp._checks import DataError
 from fairdp.data.cells import kind_of, number_of, spelling_of, text_of
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric
 from fairdp.data.distinct import distinct_cells, each_cell, numbers_of
+from fairdp.data.schema import TableSchema, refuse_unfilled
 
+READ_FROM_TABLE = (
+    "types, categories, ranges and groups were read from the table and count as public; "
+    "give a schema to declare them in advance."
+)
 # A number with at most so many distinct values is taken for a code, not for a quantity.
 MAX_CODES = 12
 # In so many rows a quantity has the same value twice.
@@ -20,6 +25,35 @@ _MANY_ROWS = 1000
 RARE = 10
 # More features than this from one column are worth a word.
 MANY_FEATURES = 100
+
+
+def infer_schema(
+    frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: object = None
+) -> tuple[TableSchema, tuple[str, ...]]:
+    """A schema with types, categories and ranges read from the table, and notes for the user.
+
+    What is read from private records is outside the privacy guarantee: the schema says ``declared=False``.
+    """
+    sensitive = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+    texts = _observed_texts(frame, label)
+    if len(texts) != 2:
+        some = ", ".join(texts[:5]) + (", …" if len(texts) > 5 else "")
+        remedy = "make it binary or choose another column"
+        count = f"{len(texts)} value{'s' if len(texts) != 1 else ''}"
+        raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
+    chosen, label_notes = chosen_positive(positive, texts, label)
+    groups = tuple(tuple(_observed_texts(frame, name)) for name in sensitive)
+    columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
+    schema = TableSchema(
+        columns=columns,
+        label=label,
+        positive=chosen,
+        negative=texts[1 - texts.index(chosen)],
+        sensitive=sensitive,
+        groups=groups,
+        declared=False,
+    )
+    return schema, (READ_FROM_TABLE, *label_notes, *notes)
 
 
 def infer_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, ...]]:
@@ -99,6 +133,12 @@ def _guessed_positive(texts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
             return known[max(pair)], ()
     last = texts[-1]
     return last, (f"the positive label is {last!r}, the last in sort order; name another with positive.",)
+
+
+def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:
+    """The values of a label or protected column."""
+    refuse_unfilled(frame, name)
+    return list(observe(frame[name]).counts)
 
 
 def _common_kind(kinds: set[str]) -> str:

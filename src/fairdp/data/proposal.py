@@ -11,8 +11,8 @@ import yaml
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric
 from fairdp.data.distinct import numbers_of
 from fairdp.data.formats import PLAIN, TableFormat
-from fairdp.data.inference import MANY_FEATURES, RARE, observe
-from fairdp.data.schema import READ_FROM_TABLE, TableSchema, infer_schema
+from fairdp.data.inference import MANY_FEATURES, RARE, READ_FROM_TABLE, infer_schema, observe
+from fairdp.data.schema import TableSchema
 
 # Numbers whose largest value is so many times their median have a long tail.
 _LONG_TAIL = 20.0

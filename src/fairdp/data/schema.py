@@ -40,15 +40,10 @@ from fairdp.data.entries import (
 )
 from fairdp.data.formats import PLAIN, TableFormat, format_of
 from fairdp.data.frames import frame_of
-from fairdp.data.inference import chosen_positive, infer_columns, observe
 from fairdp.data.plain_yaml import read_plain
 
-__all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "infer_schema", "read_schema"]
+__all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "read_schema"]
 
-READ_FROM_TABLE = (
-    "types, categories, ranges and groups were read from the table and count as public; "
-    "give a schema to declare them in advance."
-)
 PROTECTED_KEYS = ("name", "groups", "other")
 SIZES = "group_sizes"
 REQUIRED_KEYS = ("label", "positive", "negative", "sensitive", "columns")
@@ -244,35 +239,6 @@ def read_schema(path: str | Path) -> TableSchema:
         raise DataError(f"schema {str(path)!r}: {error.template}") from None
 
 
-def infer_schema(
-    frame: pd.DataFrame, label: str, sensitive: Sequence[str], positive: object = None
-) -> tuple[TableSchema, tuple[str, ...]]:
-    """A schema with types, categories and ranges read from the table, and notes for the user.
-
-    What is read from private records is outside the privacy guarantee: the schema says ``declared=False``.
-    """
-    sensitive = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    texts = _observed_texts(frame, label)
-    if len(texts) != 2:
-        some = ", ".join(texts[:5]) + (", …" if len(texts) > 5 else "")
-        remedy = "make it binary or choose another column"
-        count = f"{len(texts)} value{'s' if len(texts) != 1 else ''}"
-        raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
-    chosen, label_notes = chosen_positive(positive, texts, label)
-    groups = tuple(tuple(_observed_texts(frame, name)) for name in sensitive)
-    columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
-    schema = TableSchema(
-        columns=columns,
-        label=label,
-        positive=chosen,
-        negative=texts[1 - texts.index(chosen)],
-        sensitive=sensitive,
-        groups=groups,
-        declared=False,
-    )
-    return schema, (READ_FROM_TABLE, *label_notes, *notes)
-
-
 def _values(frame: pd.DataFrame, name: str) -> pd.Series:
     if name not in frame.columns:
         columns = [str(column) for column in frame.columns]
@@ -281,12 +247,6 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
         hint = f"did you mean {near[0]!r}?" if near else f"it has {shown}."
         raise DataError(f"the table has no column {name!r}; {hint}")
     return frame[name]
-
-
-def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """The values of a label or protected column."""
-    refuse_unfilled(frame, name)
-    return list(observe(_values(frame, name)).counts)
 
 
 def refuse_unfilled(frame: pd.DataFrame, name: str) -> None:

@@ -14,8 +14,9 @@ from fairdp.data.cells import text_of
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.frames import frame_of
 from fairdp.data.grouped import GroupedData
+from fairdp.data.inference import infer_schema
 from fairdp.data.readers import reader_of
-from fairdp.data.schema import TableSchema, infer_schema, read_schema
+from fairdp.data.schema import TableSchema, read_schema
 
 Observe = Callable[[pd.DataFrame], None]
 # A schema and notes for the user, from a table, its label, its protected columns and the label value that counts as 1.

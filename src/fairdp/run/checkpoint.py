@@ -9,8 +9,8 @@ goes before: a file that was damaged anywhere, or cut, is refused.
 import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -35,11 +35,10 @@ from fairdp.accounting.plan import Plan
 from fairdp.certify.origin import NoisyCounts
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.ledger.spending import Spending
 from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.plan import PlannedRun
+from fairdp.run.progress import Progress
 from fairdp.streams import KEY_BYTES
 from fairdp.training.state import FlatOptimizer, TrainingState
 
@@ -47,33 +46,6 @@ FORMAT = 10
 _DIGEST_BYTES = 32
 # What the names of tensors begin with, by the part of a run that they belong to.
 INPUT_LAYER, OPTIMIZER, MEMORY = "input layer.", "optimizer.", "memory."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """Whom to tell about each step, the training and held-out records and the plan, and where checkpoints go."""
-
-    observe: Callable[[int, int], None] = lambda step, n_steps: None
-    observe_parts: Callable[[GroupedData, GroupedData], None] = lambda train, held_out: None
-    observe_plan: Callable[[PlannedRun], None] = lambda planned: None
-    checkpoint: Path | None = None
-    resume: bool = False
-    seconds_between_checkpoints: float = 1.0
-
-
-def paid_by(spending: Spending, table: str, known: Progress | None = None) -> Progress:
-    """As known, and writes down what a run spends on the records of a table before it releases anything."""
-    known = known or Progress()
-
-    def parts(train: GroupedData, held_out: GroupedData) -> None:
-        spending.charge(train, held_out)
-        known.observe_parts(train, held_out)
-
-    def plan(planned: PlannedRun) -> None:
-        spending.spend(planned.privacy, table, resume=known.resume)
-        known.observe_plan(planned)
-
-    return replace(known, observe_parts=parts, observe_plan=plan)
 
 
 @dataclass(frozen=True, kw_only=True)

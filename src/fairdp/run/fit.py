@@ -20,11 +20,12 @@ from fairdp.networks.freshness import note_learnt
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.certifying import certified, post_processed
-from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, Progress, restore
+from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, restore
 from fairdp.run.halting import breached
 from fairdp.run.hold_out import Parts
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
+from fairdp.run.progress import Progress
 from fairdp.run.read_frontier import read_frontier, target_of
 from fairdp.training.loop import Trainer
 from fairdp.training.resources import kept_memory, torch_threads

@@ -16,10 +16,11 @@ from fairdp.methods import METHODS
 from fairdp.networks.building import build_model
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import Checkpoint, Progress, fingerprint_of, resumed_checkpoint
+from fairdp.run.checkpoint import Checkpoint, fingerprint_of, resumed_checkpoint
 from fairdp.run.hold_out import Parts, hold_out
 from fairdp.run.plan import PlannedRun, plan_of_parts
 from fairdp.run.predictor import Predictor
+from fairdp.run.progress import Progress
 from fairdp.run.resuming import check_resumable, check_sizes
 from fairdp.run.settings import RunSettings
 from fairdp.streams import Chain

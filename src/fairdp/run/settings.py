@@ -9,7 +9,7 @@ from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.accounting.words import NAMES_READ
+from fairdp.accounting.words import NAMES_READ, READ_FROM_TABLE
 from fairdp.config.certificate import METRICS, NoCertificate
 from fairdp.config.defaults import (
     ROW_NORMS,
@@ -25,6 +25,7 @@ from fairdp.config.preregistration import CertificationSettings, Preregistration
 from fairdp.config.training import TrainConfig, plain
 from fairdp.data.arrays import declared_groups
 from fairdp.data.columns import EncodedColumns
+from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing
 from fairdp.randomness import Generators, seed_of
@@ -36,6 +37,12 @@ from fairdp.run.predictor import Predictor
 _MOST_UNDECLARED = 64
 # Parameters of single methods that others would silently ignore; studies give the rest of `ONLY_FOR` to all alike.
 _REFUSED = ("price", "cost_ratio", "grouping", "max_sample_rate", "parameter_noise", "fairness_weight")
+
+
+def assumed_with(assumed: tuple[str, ...], schema: TableSchema | None, *, paid: bool) -> tuple[str, ...]:
+    """What is assumed to be public, a schema included that was read from the rows as they stand."""
+    free = schema is not None and not schema.declared and not paid
+    return (*assumed, READ_FROM_TABLE) if free and READ_FROM_TABLE not in assumed else assumed
 
 
 def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:

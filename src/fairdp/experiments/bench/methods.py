@@ -11,8 +11,8 @@ from fairdp.methods import METHODS
 from fairdp.methods.functional import solve
 from fairdp.networks.building import build_model
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import train_model
+from fairdp.run.progress import Progress
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
 

@@ -12,11 +12,11 @@ from fairdp.experiments.studies.results import Findings, Run, table
 from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.metrics.rates import decision_counts, metrics_of_counts
 from fairdp.run.certifying import look
-from fairdp.run.checkpoint import Progress
 from fairdp.run.fit import train_model
 from fairdp.run.halting import all_heads, is_due
 from fairdp.run.last_step import LastStep
 from fairdp.run.prepared import PreparedRun, prepare_run
+from fairdp.run.progress import Progress
 from fairdp.run.settings import RunSettings
 from fairdp.run.tau_emp import tau_emp
 from fairdp.training.loop import Trainer

@@ -12,7 +12,7 @@ from fairdp.experiments.sweeps.populations import Population, load
 from fairdp.ledger.book import Ledger
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
-from fairdp.run.checkpoint import Progress, paid_by
+from fairdp.run.progress import Progress, paid_by
 
 
 @dataclass(frozen=True, kw_only=True)
