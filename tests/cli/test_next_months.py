@@ -1,6 +1,7 @@
 """A model of this month decides about next months' people: nothing is refused, and every treatment is counted."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from drifting_tables import next_month, this_month, written
+from fairdp.commands import saved_models
 from fairdp.commands.saved_models import run_predict
 from fairdp.data import columns
 from fairdp.data.schema import read_schema
@@ -50,7 +52,9 @@ def test_next_months_are_decided_and_counted(model, place):
 
 
 @pytest.mark.more
-def test_two_hundred_next_months_are_decided_and_counted(model, place):
+def test_two_hundred_next_months_are_decided_and_counted(model, place, monkeypatch):
+    # The model is read once, all else is done for every month.
+    monkeypatch.setattr(saved_models, "load_saved", cache(saved_models.load_saved))
     assert_months_are_counted(model, place, range(ALL))
 
 

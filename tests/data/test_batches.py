@@ -313,3 +313,9 @@ def test_a_schema_that_says_so_refuses_missing_numbers_and_words(write, convert,
     told = []
     assert encode_file(path, SCHEMA, rows=2, tell=told.append).X[:, 0].tolist().count(0.5) >= 1
     assert counts_by_column(told)["age"]["missing" if old == "70," else "unreadable"] == 1
+
+
+def test_cells_are_counted_over_all_batches(write):
+    told = []
+    list(encoded_batches(write(CSV.replace("30", "old").replace("60,", ",")), SCHEMA, rows=2, tell=told.append))
+    assert counts_by_column(told)["age"] == {"missing": 1, "unreadable": 1, "out_of_range": 1}

@@ -20,7 +20,7 @@ from fairdp.frontier.curve import Frontier
 from fairdp.networks.models import ParameterSmoothing, tensor_bytes
 from fairdp.run.predictor import Predictor
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 TENSORS, MARKER, PRIVACY, CERTIFICATE = "model.safetensors", "model.json", "privacy.json", "certificate.json"
 FILES = (TENSORS, MARKER, PRIVACY, CERTIFICATE)
 SUMS = "SHA256SUMS"
