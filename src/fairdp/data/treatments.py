@@ -9,7 +9,7 @@ from fairdp._checks import DataError
 _FATES = {
     "missing": "missing",
     "unreadable": "unreadable (counted as missing)",
-    "undeclared": "not declared (counted as other)",
+    "undeclared": "not declared (counted as other, if there is one)",
     "out_of_range": "out of range (moved to the bounds)",
 }
 KINDS = tuple(_FATES)
