@@ -48,6 +48,8 @@ def infer_schema(
     chosen = chosen_positive(positive, texts, label)
     protected = [_observed_groups(frame, name) for name in sensitive]
     columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
+    if not columns and notes:
+        raise DataError(f"the table has no column that can be an input: {notes[0]}")
     schema = TableSchema(
         columns=columns,
         label=label,
