@@ -235,9 +235,9 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
         return self.score_model_.probabilities(torch.from_numpy(np.require(X, np.float32, ["C", "W"]))).numpy()
 
     def privacy_statement(self) -> str:
-        """The privacy guarantee in words."""
+        """The privacy guarantee in words, and which label the model calls positive."""
         check_is_fitted(self)
-        return self.privacy_.statement()
+        return f"{self.privacy_.statement()} A positive decision is {str(self.classes_[1])!r}."
 
     def certificate_statement(self) -> str:
         """The fairness certificate in words, with what it does not promise."""

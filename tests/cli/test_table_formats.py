@@ -161,11 +161,6 @@ REFUSED = {
     ),
     "no rows in any": (lambda place: folder_with(a=pa.table({"x": []})), [], ["has no rows"]),
     "no Arrow": (lambda place: file_with("t.feather", b"no"), [], ["is not an Arrow or Feather file"]),
-    "other decimals": (
-        lambda place: Text(decimal=",")(place, people()),
-        [],
-        ["column 'income' holds", "which is not a number"],
-    ),
 }
 
 
@@ -183,12 +178,12 @@ def test_what_cannot_be_read_is_refused_in_one_line(run, tmp_path, command, make
     assert not Path("model").exists()
 
 
-PROPOSALS = {"several sheets", "wrong encoding", "other decimals"}
+PROPOSALS = {"several sheets", "wrong encoding"}
 
 
 @pytest.mark.parametrize("name", sorted(set(REFUSED) - PROPOSALS))
 def test_so_it_is_for_a_proposal(run, tmp_path, name):
-    """All but what a proposal finds out: an encoding, a sheet, decimals."""
+    """All but what a proposal finds out: an encoding, a sheet."""
     make, options, _ = REFUSED[name]
     result = run("schema", make(tmp_path), *COLUMNS, *options)
     assert (result.code, result.out) == (2, "")

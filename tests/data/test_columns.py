@@ -27,13 +27,14 @@ def test_signed_log_by_hand():
     np.testing.assert_allclose(encoded, [0, 0.25, 0.5, 0.75, 1], atol=1e-7)
 
 
-def test_missing_number_needs_a_declared_indicator():
-    values = pd.Series([1.0, np.nan], name="x")
+def test_a_missing_number_is_the_middle_and_marked_or_refused_if_declared_so():
+    values = pd.Series([2.0, np.nan], name="x")
     with pytest.raises(ValueError, match=r"^column 'x' has 1 missing values, the first in row 2; declare missing"):
-        Numeric(name="x", low=0, high=2).encode(values)
+        Numeric(name="x", low=0, high=2, missing="error").encode(values)
+    assert Numeric(name="x", low=0, high=2).encode(values).tolist() == [[1], [0.5]]
     column = Numeric(name="x", low=0, high=2, missing="indicator")
     assert column.feature_names == ("x", "x=?")
-    assert column.encode(values).tolist() == [[0.5, 0], [0.5, 1]]
+    assert column.encode(values).tolist() == [[1, 0], [0.5, 1]]
 
 
 def test_dates_count_in_days_as_text_and_as_dates():
@@ -45,9 +46,37 @@ def test_dates_count_in_days_as_text_and_as_dates():
     assert days_of(pd.Timestamp("1970-01-06")) == 5
 
 
-def test_text_is_no_number():
+def test_a_word_is_no_number_and_counts_as_missing():
+    values = pd.Series([1, "old"], name="age")
     with pytest.raises(ValueError, match=r"^column 'age' holds 'old' in row 2, which is not a number; correct it\.$"):
-        Numeric(name="age", low=0, high=1).encode(pd.Series([1, "old"], name="age"))
+        Numeric(name="age", low=0, high=1, missing="error").encode(values)
+    features, treated = Numeric(name="age", low=0, high=1, missing="indicator").read(values)
+    assert features.tolist() == [[1, 0], [0.5, 1]]
+    assert treated.counts == {"unreadable": 1}
+    for column in (Numeric(name="age", low=0, high=1), Binned(name="age", edges=(0.5,))):
+        assert column.read(values)[1] == treated
+
+
+def test_words_are_missing_however_many_there_are():
+    column = Numeric(name="x", low=0, high=1, missing="indicator")
+    for n_words in (1, 5):
+        features = column.encode(pd.Series(["1", *["word"] * n_words], dtype=object))
+        assert features.tolist() == [[1, 0], *[[0.5, 1]] * n_words]
+
+
+@pytest.mark.parametrize("dtype", [object, "string[pyarrow]"])
+def test_declared_words_and_numbers_are_missing_in_their_column(dtype):
+    values = pd.Series(["5", "-9", "-9.0", "unknown", "much", "", "11", "9999-12-31"], dtype=dtype)
+    column = Numeric(name="x", low=0, high=10, missing="indicator", missing_words=("unknown", "-9", "9999-12-31"))
+    features, treated = column.read(values)
+    assert features[:, 1].tolist() == [0, 1, 1, 1, 1, 1, 0, 1]
+    assert treated.counts == {"missing": 5, "unreadable": 1, "out_of_range": 1}
+    words = Categorical(name="c", categories=("a", "rest", "?"), other="rest", missing_words=("-", "9"))
+    found, treated = words.read(pd.Series(["a", "-", "9.0", "b", ""], dtype=dtype))
+    assert found.argmax(axis=1).tolist() == [0, 2, 2, 1, 2]
+    assert treated.counts == {"missing": 3, "undeclared": 1}
+    with pytest.raises(ValueError, match=r"^column 'c': 'a' is both a category and one of the missing words\.$"):
+        Categorical(name="c", categories=("a",), missing_words=("a",))
 
 
 def test_categorical_is_one_hot_whatever_type_the_reader_chose():
@@ -90,23 +119,29 @@ def test_a_word_for_missing_values_is_a_value_where_it_is_declared():
     frame = pd.DataFrame({"x": ["1"] * 2, "y": ["1", "NA"], "s": ["?", "None"]})
     assert schema.encode_labels(frame).tolist() == [1, 0]
     assert schema.encode_groups(frame)[0].tolist() == [1, 0]
-    # A protected column must be filled, even where "?" is one of its groups.
-    with pytest.raises(ValueError, match=r"^column 's' has 1 missing values, the first in row 1; fill or drop them"):
+    # A protected column must be filled, even where "?" is one of its groups, unless it says what others count as.
+    with pytest.raises(ValueError, match=r"^column 's' has 1 missing values, the first in row 1; .*'other: unknown'"):
         schema.encode_groups(frame.assign(s=["", "?"]))
 
 
 def test_missing_category_is_the_question_mark_if_declared():
     values = pd.Series(["a", None, "?"], name="c")
     assert Categorical(name="c", categories=("?", "a")).encode(values).tolist() == [[0, 1], [1, 0], [1, 0]]
-    with pytest.raises(ValueError, match=r"^column 'c' has 1 missing values, the first in row 2; declare the category"):
-        Categorical(name="c", categories=("a",)).encode(values.iloc[:2])
+    rest = Categorical(name="c", categories=("a", "rest"), other="rest")
+    assert rest.encode(values).tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert Categorical(name="c", categories=("a",)).encode(values).tolist() == [[1], [0], [0]]
 
 
-def test_unknown_category_is_named():
-    column = Categorical(name="race", categories=("White",))
-    message = r"^column 'race' holds 'Martian' in row 2, which the schema does not declare; .* or correct the row\.$"
-    with pytest.raises(ValueError, match=message):
-        column.encode(pd.Series(["White", "Martian"]))
+def test_an_unknown_category_is_other_or_missing_or_none():
+    values = pd.Series(["White", "Martian", None])
+    for categories, other, expected in (
+        (("White", "rest", "?"), "rest", [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+        (("White", "?"), "", [[1, 0], [0, 1], [0, 1]]),
+        (("White", "Black"), "", [[1, 0], [0, 0], [0, 0]]),
+    ):
+        features, treated = Categorical(name="race", categories=categories, other=other).read(values)
+        assert features.tolist() == expected
+        assert treated.counts == {"missing": 1, "undeclared": 1}
 
 
 def test_lists_are_no_categories():
@@ -118,15 +153,15 @@ def test_bins_by_hand():
     column = Binned(name="age", edges=(25, 35))
     assert column.encode(pd.Series([24, 25, 34.9, 35])).argmax(axis=1).tolist() == [0, 1, 1, 2]
     assert column.feature_names == ("age in [-inf, 25)", "age in [25, 35)", "age in [35, inf)")
-    with pytest.raises(ValueError, match=r"^column 'age' has 1 missing"):
-        column.encode(pd.Series([1, None]))
+    assert column.encode(pd.Series([1, None])).tolist() == [[1, 0, 0], [0, 0, 0]]
 
 
 def test_other_than_is_one_where_the_value_differs():
     column = OtherThan(name="country", value="US")
     assert column.encode(pd.Series(["US", "?", "Peru"])).ravel().tolist() == [0, 1, 1]
-    with pytest.raises(ValueError, match=r"^column 'country' has 1 missing"):
-        column.encode(pd.Series(["US", None]))
+    features, treated = column.read(pd.Series(["US", None]))
+    assert features.ravel().tolist() == [0, 0]
+    assert treated.counts == {"missing": 1}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +170,7 @@ def test_other_than_is_one_where_the_value_differs():
         (lambda: Numeric(name="x", low=2, high=1), r"^column 'x' needs finite bounds with low < high, got low=2"),
         (lambda: Numeric(name="x", low=0, high=np.inf), r"^column 'x' needs finite bounds"),
         (lambda: Numeric(name="x", low=0, high=1, transform="log"), r"^transform must be one of linear, signed_log"),
-        (lambda: Numeric(name="x", low=0, high=1, missing="drop"), r"^missing must be one of error, indicator"),
+        (lambda: Numeric(name="x", low=0, high=1, missing="drop"), r"^missing must be one of error, indicator, middle"),
         (lambda: Categorical(name="x", categories=()), r"^column 'x' needs distinct categories"),
         (lambda: Categorical(name="x", categories=("a", "a")), r"^column 'x' needs distinct categories"),
         (lambda: Binned(name="x", edges=(2, 1)), r"^column 'x' needs increasing edges"),

@@ -25,6 +25,7 @@ from fairdp.data.plain_cells import plain_texts
 from fairdp.data.proposal import proposed_schema
 from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, load_table, read_table, table_batches
+from fairdp.data.treatments import refuse_unreadable
 from messy_tables import GERMAN, SCHEMA, VARIANTS, Text, months, partitioned, people, workbook
 
 DECLARED = TableSchema.from_dict({**SCHEMA, "declared": True})
@@ -139,8 +140,12 @@ def test_a_declared_format_is_not_guessed_again(tmp_path):
     rows = [{**row, "assets": 1 + place % 9} for place, row in enumerate(people())]
     path = Text(sep=";", decimal=",", thousands=".")(tmp_path, rows)
     wrong = replace(DECLARED, format=TableFormat(sep=";", thousands=","))
-    with pytest.raises(ValueError, match=r"column 'income' holds '.*,.*' in row 1, which is not a number"):
-        encode_file(path, wrong)
+    told = []
+    encode_file(path, wrong, tell=told.append)
+    with pytest.raises(
+        ValueError, match=r"^column 'income' holds no number in \d+ of \d+ cells: .* decimal, thousands"
+    ):
+        refuse_unreadable(told)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fairdp.data.columns import Categorical
-from fairdp.data.proposal import RARE, proposed_schema, round_number
+from fairdp.data.proposal import proposed_schema, round_number
 from fairdp.data.schema import TableSchema, read_schema
 
 
@@ -63,7 +63,7 @@ def test_bounds_are_nobodys_values(tmp_path):
     assert since["low"] <= frame["since"].min() < frame["since"].max() < since["high"]
     # A long tail would press everybody else to zero.
     assert numeric["income"].transform == "signed_log"
-    assert (numeric["income"].missing, numeric["age"].missing) == ("indicator", "error")
+    assert {column.missing for column in numeric.values()} == {"indicator"}
 
 
 def test_it_says_what_it_read_and_what_is_rare(tmp_path):
@@ -71,8 +71,27 @@ def test_it_says_what_it_read_and_what_is_rare(tmp_path):
     assert "has looked at private data" in text
     assert "'id' is left out" in text
     assert "'country' is left out" in text
-    assert f"Fewer than {RARE} rows each: diver." in text
+    assert "diver" not in text
+    assert "    # One more value, in 0.2 % of the rows, and any that is new, count as 'other'.\n" in text
     assert "Small groups: 'f & island'" in text
+
+
+def test_what_a_positive_decision_is_comes_first(tmp_path):
+    text, schema = proposed(loans(), tmp_path)
+    assert text.splitlines()[0] == "# For the people in this table a positive decision is: approved = yes"
+    assert schema.positive == "yes"
+
+
+def test_words_among_numbers_and_unknown_groups_are_said(tmp_path):
+    frame = loans().astype({"age": object})
+    frame.loc[10:59, "age"] = "unknown"
+    frame.loc[:200, "region"] = None
+    text, schema = proposed(frame, tmp_path)
+    assert "missing_words: [unknown]" in text
+    assert "# Words in place of a number, in 2.5 % of the rows, count as missing." in text
+    assert "groups: [island, north, south, unknown], other: unknown}" in text
+    assert "# Whoever has no value here, or another one, is in the group 'unknown'." in text
+    assert schema.encode_groups(frame)[0].max() < len(schema.group_names)
 
 
 def test_only_a_human_declares_it(tmp_path):

@@ -178,7 +178,10 @@ def test_frequent_values_are_categories_and_all_others_count_as_unknown():
 
 
 def test_a_few_whole_numbers_are_codes_and_many_are_a_quantity():
-    assert column_of([1, 2, 3] * 1000)[0] == Categorical(name="c", categories=("1", "2", "3", "?"), other="?")
+    assert column_of([1, 5, 9] * 1000)[0] == Categorical(name="c", categories=("1", "5", "9", "?"), other="?")
+    assert column_of([0, 1, 2] * 1000)[0] == Numeric(name="c", low=0.0, high=3.0, missing="indicator")
+    few_words = column_of(["unknown"] * 100 + [str(i % 60) for i in range(2900)])[0]
+    assert isinstance(few_words, Numeric)
     found, _ = column_of(np.random.default_rng(0).integers(17, 75, 3000))
     assert found == Numeric(name="c", low=10.0, high=80.0, missing="indicator")
 

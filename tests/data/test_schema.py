@@ -191,7 +191,6 @@ def test_columns_must_be_a_list_and_not_empty():
     [
         (FRAME.drop(columns="hours"), r"^the table has no column 'hours'; it has age, income, job"),
         (FRAME.rename(columns={"hours": "Hours"}), r"^the table has no column 'hours'; did you mean 'Hours'\?$"),
-        (FRAME.assign(job=["a", "b", "spy"]), r"^column 'job' holds 'spy' in row 3, which the schema does not declare"),
     ],
 )
 def test_bad_inputs_are_refused(frame, message):
@@ -200,11 +199,13 @@ def test_bad_inputs_are_refused(frame, message):
 
 
 def test_missing_or_unknown_labels_and_groups_are_refused():
-    with pytest.raises(ValueError, match=r"^column 'y' has 1 missing values, the first in row 2; fill or drop them"):
+    with pytest.raises(
+        ValueError, match=r"^column 'y' has 1 missing values, the first in row 2; a label is 'no' or 'yes'"
+    ):
         SCHEMA.encode_labels(FRAME.assign(y=["yes", None, "no"]))
     with pytest.raises(ValueError, match=r"^column 'y' holds 'maybe' in row 2, which the schema does not declare"):
         SCHEMA.encode_labels(FRAME.assign(y=["yes", "maybe", "no"]))
-    with pytest.raises(ValueError, match=r"^column 'sex' has 2 missing values, the first in row 1"):
+    with pytest.raises(ValueError, match=r"^column 'sex' has 2 missing values, the first in row 1; .*'other: unknown'"):
         SCHEMA.encode_groups(FRAME.assign(sex=[None, "Male", None]))
-    with pytest.raises(ValueError, match=r"^column 'race' holds 'Martian'"):
+    with pytest.raises(ValueError, match=r"^column 'race' holds 'Martian' in row 2, .*'other: unknown'"):
         SCHEMA.encode_groups(FRAME.assign(race=["White", "Martian", "White"]))

@@ -72,12 +72,15 @@ def test_missing_files_and_folders_are_refused(tmp_path):
 
 
 def test_load_without_a_schema_says_that_it_read_one(write):
-    table = load_table(write(CSV), label="y", sensitive=["sex"])
+    header, rows = CSV.split("\n", 1)
+    table = load_table(write(f"{header}\n{10 * rows}"), label="y", sensitive=["sex"])
     assert not table.schema.declared
     assert any("count as public" in note for note in table.notes)
     assert table.data.group_names == ("Female", "Male")
-    assert table.data.groups.tolist() == [1, 0, 1]
-    assert table.data.y.tolist() == [0, 1, 1]
+    assert table.data.groups.tolist() == 10 * [1, 0, 1]
+    assert table.data.y.tolist() == 10 * [0, 1, 1]
+    with pytest.raises(ValueError, match=r"can be an input: column 'age' is left out: no 10 rows share a value\.$"):
+        load_table(write(CSV), label="y", sensitive=["sex"])
 
 
 def test_load_with_a_declared_schema(write):

@@ -126,6 +126,18 @@ def test_what_can_be_refused_before_costs_nothing(run):
     assert entries() == []
 
 
+def test_a_positive_decision_that_nobody_said_costs_nothing(run):
+    frame = naming_table(N_ROWS)
+    frame["paid"] = frame["paid"].map({"yes": "good", "no": "bad"})
+    frame.to_csv("words.csv", index=False)
+    assert "'bad' or 'good'? Say it with --positive." in run("fit", "words.csv", *SHORT, code=2)
+    # A third value, which noise would hide, is no reason to pay.
+    frame.loc[0, "paid"] = "yes"
+    frame.to_csv("words.csv", index=False)
+    assert "'bad', 'good', 'yes'? Say it with --positive." in run("fit", "words.csv", *SHORT, code=2)
+    assert entries() == []
+
+
 def test_a_resumed_run_reads_nothing_again(run, monkeypatch):
     write = CheckpointWriter.write_if_due
 

@@ -15,7 +15,7 @@ class Neighbour:
     Parameters
     ----------
     refused
-        Whether a declared schema does not allow it, so that the whole table must be refused in one line.
+        Whether it may be refused, and the whole table with it, in one line.
     """
 
     name: str
@@ -45,14 +45,16 @@ _KINDS: dict[str, dict[str, str]] = {
     "a date among numbers": {"age": "1990-01-01"},
     "a number among dates": {"joined": "12000"},
     "a group that counts as another": {SENSITIVE: "divers"},
+    "a word among numbers": {"income": "much", "age": "old"},
+    "a missing value that nobody declared": {"hours": "", "income": "", "city": ""},
+    "an undeclared category": {"region": "moon"},
     "largest weight": {"weight": "1.0"},
     "no weight": {"weight": "0.0"},
 }
 _REFUSED: dict[str, dict[str, str]] = {
-    "a word among numbers": {"income": "much"},
-    "a missing value that may not be": {"hours": ""},
-    "an undeclared category": {"region": "moon"},
     "an undeclared label": {LABEL: "maybe"},
+    "no label": {LABEL: ""},
+    # The declared schema says what it counts as; of columns that nobody declared, a group must be filled.
     "no group": {SENSITIVE: ""},
 }
 

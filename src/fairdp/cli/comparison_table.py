@@ -24,7 +24,8 @@ def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
         ]
         n_runs = of_dataset[0]["n_runs"]
         seeds = f"mean ± standard error over {n_runs} seeds" if n_runs > 1 else "one seed"
-        title = f"{dataset}: {seeds}, on the test records"
+        positive = report["positive"].get(dataset)
+        title = f"{dataset}: {seeds}, on the test records{f'; positive: {positive}' if positive else ''}"
         print_table(title, rows, headers=("method", "ε", *names.values()), wrap_numbers=False)
     if report["controls"]:
         print("dpsgd at another method: DP-SGD with its threshold moved to that method's positive rate.\n")

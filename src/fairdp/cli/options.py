@@ -161,7 +161,11 @@ format_options = together(
 )
 table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
-    in_section(DATA, "--positive", help="The label's value that counts as positive."),
+    in_section(
+        DATA,
+        "--positive",
+        help="The label's value that is a positive decision; needed unless they are 0/1, false/true or no/yes.",
+    ),
     in_section(
         DATA,
         "--sensitive",

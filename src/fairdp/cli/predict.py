@@ -41,11 +41,16 @@ def predict(
     The protected columns are needed only by a dp_postprocess model. If decisions are randomised, the probability of a
     positive decision is written too; score and probability are then those of the model before randomisation.
     """
+    from fairdp._files import to_plain
     from fairdp.cli.printing import print_pairs
     from fairdp.commands.saved_models import run_predict
 
     report = run_predict(folder, table, out, id_columns=id_columns or (), k=k, written=taken_format(written))
-    print_pairs(report, as_json=as_json)
+    plain = to_plain(report)
+    if not as_json:
+        # People have read it on stderr.
+        del plain["treated"]
+    print_pairs(plain, as_json=as_json)
 
 
 @click.command(epilog="\b\nExample:\n  fairdp evaluate model/ labelled.csv\n")

@@ -13,7 +13,7 @@ from fairdp.cli.tables import print_table
 if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
-    from fairdp.commands.certify import CertificateReport
+    from fairdp.commands.certificate_report import CertificateReport
     from fairdp.commands.fit_report import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.retarget import RetargetReport
@@ -66,7 +66,9 @@ def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
     rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report.metrics)]
     rows.insert(4, (*_by_group_row(report.metrics), ""))
     level = f"{100 * report.confidence:g} % interval"
-    print_table(f"{report.method} on {report.n_test:,} records", rows, headers=("", "", level))
+    print_table(
+        f"{report.method} on {report.n_test:,} records; positive: {report.positive}", rows, headers=("", "", level)
+    )
     print(report.note)
     print_warnings(report.warnings)
 
@@ -76,7 +78,7 @@ def print_certificate(report: "CertificateReport", *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_json())
         return
-    print(f"{report.method}, certified on {report.n_certify:,} fresh records\n")
+    print(f"{report.method}, certified on {report.n_certify:,} fresh records; positive: {report.positive}\n")
     print(report.certificate_statement)
     print(f"Certificate written to {report.out}.")
     print_warnings(report.warnings)
@@ -96,7 +98,9 @@ def print_retargeted(report: "RetargetReport", *, as_json: bool) -> None:
         for point in report.frontier
     ]
     print_table(None, rows, headers=("price", "gap", "± one error", "accuracy", "positive rate"))
-    print(f"{report.certificate_statement}\nModel written to {report.out}.")
+    print(
+        f"{report.certificate_statement}\nA positive decision is {report.positive!r}.\nModel written to {report.out}."
+    )
     print_warnings(report.warnings)
 
 

@@ -16,7 +16,10 @@ Example:
 )
 @click.argument("table", type=click.Path(path_type=Path))
 @click.option("--label", required=True, help="Column to predict; it must have two values.")
-@click.option("--positive", help="The label's value that counts as positive.")
+@click.option(
+    "--positive",
+    help="The label's value that is a positive decision; needed unless they are 0/1, false/true or no/yes.",
+)
 @click.option("--sensitive", required=True, type=NAMES, help="Protected columns, separated by commas.")
 @format_options
 @json_option

@@ -35,5 +35,7 @@ def shift(folder: Path, gamma: tuple[float, ...], as_json: bool) -> None:
     metrics = [name for name in report.bounds[0] if name != "gamma"]
     rows = [(f"{row['gamma']:g}", *(f"at most {bound_above(row[name])}" for name in metrics)) for row in report.bounds]
     headers = ("gamma", *(METRIC_NAMES[f"{name}_difference"] for name in metrics))
-    print_table(f"{report.method}, certified, {100 * report.confidence:g} %", rows, headers=headers)
+    print_table(
+        f"{report.method}, certified, {100 * report.confidence:g} %; positive: {report.positive}", rows, headers=headers
+    )
     print(report.note)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fairdp import _checks
 from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
-from fairdp._files import to_plain
 from fairdp._folders import restore
 from fairdp.accounting.account import FRESH_SIZES_SHARE, SizesNoise
 from fairdp.accounting.mechanisms import PrivacyBudget
@@ -28,17 +27,17 @@ from fairdp.certify.origin import (
     Origin,
     share_of_alpha,
 )
-from fairdp.certify.record import certificate_record
 from fairdp.certify.scores import release_scores
-from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.progress import say_spent
+from fairdp.commands.certificate_report import CertificateReport
+from fairdp.commands.progress import say_spent, say_treated
 from fairdp.commands.saved_models import load_for_dataset, load_saved
 from fairdp.config.certificate import SMALLEST_EPSILON
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encoded_batches
+from fairdp.data.treatments import Tell, Treated, counts_by_column
 from fairdp.ledger.costs import pure_cost
 from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
@@ -74,28 +73,6 @@ class CertifyTask:
     written: TableFormat = PLAIN
 
 
-@dataclass(frozen=True, kw_only=True)
-class CertificateReport:
-    """What a new certificate claims, and the warnings."""
-
-    method: str
-    n_certify: int
-    certificate: Certificate
-    warnings: tuple[str, ...]
-    seconds: dict[str, float]
-    out: str
-    ledger: dict[str, object] | None = None
-
-    @property
-    def certificate_statement(self) -> str:
-        """The certificate in words."""
-        return certificate_statement(self.certificate)
-
-    def to_json(self) -> dict[str, object]:
-        """Plain values under the names users see."""
-        return {**to_plain(self), "certificate": certificate_record(self.certificate)}
-
-
 def run_certify(task: CertifyTask) -> CertificateReport:
     """Count, check that the records are fresh, note that they are used, and only then release."""
     start = time.perf_counter()
@@ -113,7 +90,8 @@ def run_certify(task: CertifyTask) -> CertificateReport:
 
 
 def _run_certify(task: CertifyTask, spending: Spending, start: float) -> CertificateReport:
-    estimator, batches = _fresh_records(task, spending)
+    told: list[Treated] = []
+    estimator, batches = _fresh_records(task, spending, told.append)
     # What could not be written afterwards is refused before anything is spent.
     check_place(task.folder, overwrite=True)
     signed = is_signed(task.folder)
@@ -128,6 +106,7 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     score_model, tally = estimator.score_model_, ScoreTally(estimator.score_model_, n_groups)
     passing, coins = tally.passing(seen), generators.key("coins")
     counts = count_decisions(score_model, estimator.predictor_, passing, n_groups, coins)
+    say_treated(told)
     # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
     series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
     assumed = _assumed(task, register.knows_training)
@@ -138,12 +117,14 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     say_spent(spending)
     return CertificateReport(
         method=estimator.method,
+        positive=str(estimator.classes_[1]),
         n_certify=int(counts.sum()),
         certificate=estimator.certificate_,
         warnings=tuple(_warnings(register, task.folder, signed=signed)),
         seconds={"certify": time.perf_counter() - start},
         out=str(task.folder),
         ledger=None if note is None else note.to_json(),
+        treated=counts_by_column(told),
     )
 
 
@@ -216,7 +197,7 @@ def refuse_used(used: UsedRecords, fresh: NDArray[np.uint64]) -> None:
         )
 
 
-def _fresh_records(task: CertifyTask, spending: Spending) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
+def _fresh_records(task: CertifyTask, spending: Spending, tell: Tell) -> tuple[FairDPClassifier, Iterable[GroupedData]]:
     if (task.table is None) == (task.dataset is None):
         raise InputError("give either TABLE or `dataset` to certify on.")
     if task.dataset is not None:
@@ -224,7 +205,8 @@ def _fresh_records(task: CertifyTask, spending: Spending) -> tuple[FairDPClassif
         return estimator, [test]
     assert task.table is not None
     estimator, schema = load_saved(task.folder, task.written)
-    return estimator, encoded_batches(task.table, schema, observe=spending.observe or (lambda rows: None))
+    observe = spending.observe or (lambda rows: None)
+    return estimator, encoded_batches(task.table, schema, observe=observe, tell=tell)
 
 
 def _certificate(

@@ -20,6 +20,7 @@ class ExportReport:
     inputs: dict[str, str]
     outputs: dict[str, str]
     n_features: int
+    positive: str
 
 
 def export_saved(folder: Path, out: Path) -> ExportReport:
@@ -41,4 +42,5 @@ def export_saved(folder: Path, out: Path) -> ExportReport:
         inputs={"records": f"float32 ({', '.join(['n', *map(str, shape)])})"},
         outputs={"score": "float32 (n)", "probability": "float32 (n)", "decision": "int64 (n)"},
         n_features=math.prod(shape),
+        positive=str(model.classes_[1]),
     )

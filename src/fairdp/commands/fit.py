@@ -17,11 +17,12 @@ from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
 from fairdp.commands.measuring import hidden_beforehand, measure, warnings_of
-from fairdp.commands.progress import progress_bar, say, say_spent
+from fairdp.commands.progress import progress_bar, say, say_spent, say_treated
 from fairdp.commands.records import Records, Source, load_records, training_sizes
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
 from fairdp.data.catalog import DATASETS
 from fairdp.data.grouped import GroupedData
+from fairdp.data.treatments import counts_by_column
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
@@ -84,6 +85,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     split_key = _split_key(task, chosen)
     reader = _reader(task, chosen, spending)
     records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
+    say_treated(records.treated)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -114,6 +116,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
         frontier=None if estimator.frontier_ is None else tuple(frontier_points(estimator.frontier_)),
         chosen=_chosen(estimator),
         positive=_positive(estimator, task.source),
+        treated=None if task.private_metrics else counts_by_column(records.treated),
         tuned=None if task.search is None else _tuned(estimator, task.search),
     )
 

@@ -36,7 +36,8 @@ class FitReport:
 
     ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
     counts, and the other sizes are None. ``verdict`` follows from counts that are paid for, and ``frontier`` is what
-    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means.
+    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means,
+    ``treated`` which cells of the table were not as declared, by column, exactly.
     """
 
     method: str
@@ -56,6 +57,7 @@ class FitReport:
     frontier: tuple[FrontierPoint, ...] | None
     chosen: FrontierPoint | None
     positive: str
+    treated: Mapping[str, Mapping[str, int]] | None = None
     tuned: Tuned | None = None
 
     @property

@@ -5,13 +5,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fairdp.data.treatments import lines_for_holder
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fairdp.data.treatments import Treated
     from fairdp.ledger.spending import Spending
 
 
 def say(line: str) -> None:
     """A line that should not wait for the result."""
     print(line, file=sys.stderr, flush=True)
+
+
+def say_treated(treated: "Iterable[Treated]") -> None:
+    """Tell the data holder what became of cells that were not as declared."""
+    for line in lines_for_holder(treated):
+        say(line)
 
 
 def say_spent(spending: "Spending") -> None:

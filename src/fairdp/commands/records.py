@@ -17,6 +17,7 @@ from fairdp.data.inference import infer_schema
 from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
 from fairdp.data.tables import Observe, Read, load_table
+from fairdp.data.treatments import Treated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Records:
     """Training and test records, with what to say about them.
 
     ``declared_sizes`` are those of the training records' groups, if the schema declares those of the table.
+    ``treated`` is what became of cells of the table that were not as declared, for the data holder.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Records:
     warnings: tuple[str, ...] = ()
     public_assumptions: tuple[str, ...] = ()
     declared_sizes: dict[str, float] = field(default_factory=dict)
+    treated: tuple[Treated, ...] = ()
 
     @property
     def table(self) -> str:
@@ -107,6 +110,7 @@ def load_records(
         warnings=(*table.notes, *_read_as(table.schema)),
         public_assumptions=assumed,
         declared_sizes=training_sizes(source, table.schema.group_sizes),
+        treated=table.treated,
     )
 
 

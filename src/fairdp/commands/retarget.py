@@ -23,6 +23,7 @@ class RetargetReport:
     verdict: Verdict
     frontier: list[FrontierPoint]
     certificate_statement: str
+    positive: str
     warnings: tuple[str, ...]
     out: str
 
@@ -33,6 +34,7 @@ class RetargetReport:
             "verdict": self.verdict.verdict,
             "frontier": to_plain(self.frontier),
             "certificate_statement": self.certificate_statement,
+            "positive": self.positive,
             "warnings": list(self.warnings),
             "out": self.out,
         }
@@ -65,6 +67,7 @@ def retarget_saved(
         verdict=moved.verdict_,
         frontier=frontier_points(moved.frontier_),
         certificate_statement=moved.certificate_statement(),
+        positive=str(moved.classes_[1]),
         warnings=tuple(warnings),
         out=str(out),
     )

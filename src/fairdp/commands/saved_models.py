@@ -17,12 +17,14 @@ from fairdp._files import json_bytes, write_out
 from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.measuring import warnings_of
+from fairdp.commands.progress import say_treated
 from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.distinct import spellings_of
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import encode_table, read_table
+from fairdp.data.treatments import Tell, Treated, counts_by_column, refuse_unreadable, untold
 from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
@@ -33,11 +35,13 @@ from fairdp.saved.diagnostics import paper_bounds_of
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionReport:
-    """What was predicted, and where it was written."""
+    """What was predicted, where it was written, and what became of cells that were not as declared, by column."""
 
     n_rows: int
+    positive: str
     positive_rate: float
     out: str
+    treated: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +49,13 @@ class EvaluationReport:
     """Metrics of a saved model on labelled rows, with confidence intervals."""
 
     method: str
+    positive: str
     n_test: int
     metrics: Mapping[str, Any]
     confidence: float
     intervals: Mapping[str, tuple[float, float]]
     warnings: tuple[str, ...]
+    treated: Mapping[str, Mapping[str, int]]
     note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
 
 
@@ -58,6 +64,7 @@ class ShiftReport:
     """What a certificate still bounds when the shares of groups and labels move, by the size of the shift."""
 
     method: str
+    positive: str
     confidence: float
     bounds: tuple[Mapping[str, float], ...]
     note: str = (
@@ -79,7 +86,8 @@ def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
         if not 0 <= gamma <= 1:
             raise ParameterError("gamma", gamma, "must be in [0, 1]")
     bounds = tuple({"gamma": gamma, **certificate.under_shift(gamma)} for gamma in gammas)
-    return ShiftReport(method=estimator.method, confidence=certificate.confidence, bounds=bounds)
+    positive = str(estimator.classes_[1])
+    return ShiftReport(method=estimator.method, positive=positive, confidence=certificate.confidence, bounds=bounds)
 
 
 def run_predict(
@@ -104,9 +112,13 @@ def run_predict(
         raise ParameterError("out", str(out), "is the table itself", "choose another file")
     rows = read_table(table, schema.format)
     kept = _ids(rows, id_columns, table)
+    told: list[Treated] = []
     # Parts of an id are kept apart by a sign that no text has.
-    records, ids = schema.encode(rows), ["\x1f".join(parts) for parts in zip(*kept.values(), strict=True)] or None
-    scores, groups = estimator.scores(records), _groups(estimator, schema, rows)
+    ids = ["\x1f".join(parts) for parts in zip(*kept.values(), strict=True)] or None
+    records = schema.encode(rows, tell=told.append)
+    scores, groups = estimator.scores(records), _groups(estimator, schema, rows, told.append)
+    refuse_unreadable(told)
+    say_treated(told)
     decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
     named = np.where(decisions == 1, schema.positive, schema.negative)
     frame = pd.DataFrame({"score": scores, "probability": estimator.probabilities(records), "decision": named})
@@ -118,7 +130,13 @@ def run_predict(
         frame = pd.concat([frame, estimator.reasons(rows, k=k, person_ids=ids)], axis=1)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
     write_out(out, content)
-    return PredictionReport(n_rows=len(frame), positive_rate=float(decisions.mean()), out=str(out))
+    return PredictionReport(
+        n_rows=len(frame),
+        positive=schema.positive,
+        positive_rate=float(decisions.mean()),
+        out=str(out),
+        treated=counts_by_column(told),
+    )
 
 
 def _ids(rows: pd.DataFrame, names: Sequence[str], table: Path) -> dict[str, list[str]]:
@@ -133,7 +151,9 @@ def _ids(rows: pd.DataFrame, names: Sequence[str], table: Path) -> dict[str, lis
     return {name: spellings_of(rows[name]) for name in names}
 
 
-def _groups(estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame) -> NDArray[np.int64] | None:
+def _groups(
+    estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame, tell: Tell
+) -> NDArray[np.int64] | None:
     """The group of each row, for a rule that needs it."""
     if estimator.predictor_.flips is None:
         return None
@@ -143,7 +163,7 @@ def _groups(estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame
             f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
             "decisions without it (see fairdp methods)."
         )
-    return schema.encode_groups(rows)[0]
+    return schema.encode_groups(rows, tell=tell)[0]
 
 
 def run_evaluate(
@@ -157,7 +177,10 @@ def run_evaluate(
 ) -> EvaluationReport:
     """Metrics of a saved model on labelled rows, with confidence intervals."""
     _checks.in_unit_interval(confidence=confidence)
-    estimator, test = load_with_records(folder, table, dataset, written=written)
+    told: list[Treated] = []
+    estimator, test = load_with_records(folder, table, dataset, written=written, tell=told.append)
+    refuse_unreadable(told)
+    say_treated(told)
     scores = estimator.scores(test.X)
     decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     intervals = confidence_intervals(
@@ -172,11 +195,13 @@ def run_evaluate(
     metrics = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
     return EvaluationReport(
         method=estimator.method,
+        positive=str(estimator.classes_[1]),
         n_test=test.n_samples,
         metrics=metrics,
         confidence=confidence,
         intervals=intervals,
         warnings=tuple(warnings_of(estimator, metrics)),
+        treated=counts_by_column(told),
     )
 
 
@@ -195,6 +220,7 @@ def load_with_records(
     *,
     part: Literal["train", "test"] = "test",
     written: TableFormat = PLAIN,
+    tell: Tell = untold,
 ) -> tuple[FairDPClassifier, GroupedData]:
     """A saved model and labelled records: those of a table, or a part of a named data set."""
     if (table is None) == (dataset is None):
@@ -203,7 +229,7 @@ def load_with_records(
         return load_for_dataset(folder, dataset, part=part)
     assert table is not None
     estimator, schema = load_saved(folder, written)
-    return estimator, encode_table(read_table(table, schema.format), schema)
+    return estimator, encode_table(read_table(table, schema.format), schema, tell=tell)
 
 
 def load_saved(folder: Path, written: TableFormat = PLAIN) -> tuple[FairDPClassifier, TableSchema]:

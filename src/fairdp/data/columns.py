@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from fairdp import _checks
 from fairdp._checks import DataError
 from fairdp.data.cells import MISSING_WORDS, folded, spelling_of, text_of
-from fairdp.data.distinct import distinct_cells, each_cell, first_row, numbers_of
+from fairdp.data.distinct import distinct_cells, each_cell, first_row, readable_numbers, refuse_words
+from fairdp.data.treatments import Treated
 
 MISSING = "?"
 # Instead of a position among the categories.
-_ABSENT, _UNDECLARED = -1, -2
+_NOWHERE = -1
+# What a cell is: a declared value, none, or another one.
+_DECLARED, _ABSENT, _UNDECLARED = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,21 +36,25 @@ class Numeric:
     transform
         ``"linear"``, or ``"signed_log"`` for sign(v) log(1 + abs(v)) of value and bounds before the scaling.
     missing
-        ``"error"``, or ``"indicator"``: a missing value is encoded as 1/2 with a second feature set to 1.
+        ``"middle"``: a missing value, or a word in place of a number, is encoded as 1/2. ``"indicator"``: so it is, and
+        a second feature is set to 1. ``"error"``: it is refused.
+    missing_words
+        Words and numbers that stand for a missing value in this column.
     """
 
     name: str
     low: float
     high: float
     transform: str = "linear"
-    missing: str = "error"
+    missing: str = "middle"
+    missing_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.low < self.high and math.isfinite(self.high - self.low)):
             bounds = f"low={self.low!r} and high={self.high!r}"
             raise DataError(f"column {self.name!r} needs finite bounds with low < high, got {bounds}.")
         _checks.one_of(("linear", "signed_log"), transform=self.transform)
-        _checks.one_of(("error", "indicator"), missing=self.missing)
+        _checks.one_of(("middle", "indicator", "error"), missing=self.missing)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -56,14 +63,21 @@ class Numeric:
 
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """Scaled values, shape (n_samples, 1 or 2)."""
-        numbers = numbers_of(values)
+        return self.read(values)[0]
+
+    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
+        """Scaled values, and what became of cells that were not as declared."""
+        numbers, unreadable = readable_numbers(values, self.missing_words)
         absent = np.isnan(numbers)
         if self.missing == "error":
-            refuse_missing(self.name, absent, values.index, remedy="declare missing: indicator")
+            refuse_words(values, unreadable)
+            refuse_missing(self.name, absent, values.index, remedy="declare missing: indicator, or missing: middle")
         low, high = self._transformed(np.array([self.low, self.high]))
         scaled = (self._transformed(np.clip(numbers, self.low, self.high)) - low) / (high - low)
         features = np.column_stack([np.where(absent, 0.5, scaled), absent])
-        return features[:, : len(self.feature_names)].astype(np.float32)
+        beyond = (numbers < self.low) | (numbers > self.high)
+        treated = _treated_numbers(self.name, absent, unreadable, beyond)
+        return features[:, : len(self.feature_names)].astype(np.float32), treated
 
     @property
     def zero(self) -> float:
@@ -77,14 +91,17 @@ class Numeric:
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
-    """One feature for each declared category. A missing value is the category ``?`` if that is declared.
+    """One feature for each declared category.
 
-    ``other`` is the declared category that any value which is not declared counts as; empty: such a value is refused.
+    ``other`` is the declared category that any value which is not declared counts as, and ``?`` the one for a missing
+    value; where only one of them is declared it stands for both, and where neither is, such a row has no category.
+    ``missing_words`` stand for a missing value in this column.
     """
 
     name: str
     categories: tuple[str, ...]
     other: str = ""
+    missing_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.categories or len(set(self.categories)) != len(self.categories):
@@ -94,6 +111,8 @@ class Categorical:
         if self.other and self.other not in self.categories:
             some = ", ".join(self.categories[:12]) + (", …" if len(self.categories) > 12 else "")
             raise DataError(f"column {self.name!r}: other must be one of its values ({some}), got {self.other!r}.")
+        if (both := next((word for word in self.missing_words if word in self.categories), None)) is not None:
+            raise DataError(f"column {self.name!r}: {both!r} is both a category and one of the missing words.")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -102,16 +121,21 @@ class Categorical:
 
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_categories)."""
-        codes = category_codes(values, self.name, self.categories, other=self.other)
-        return _one_hot(codes, len(self.categories))
+        return self.read(values)[0]
+
+    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
+        """One-hot rows, and what became of cells that were not as declared."""
+        places, kinds = _places(values, self, missing=MISSING if MISSING in self.categories else self.other)
+        return _one_hot(places, len(self.categories)), _treated_words(self.name, kinds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binned:
-    """A number reduced to the bin it falls in: bin i holds edges[i − 1] ≤ value < edges[i]."""
+    """A number reduced to the bin it falls in: bin i holds edges[i − 1] ≤ value < edges[i]; none a missing one."""
 
     name: str
     edges: tuple[float, ...]
+    missing_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         rising = all(a < b for a, b in itertools.pairwise(self.edges))
@@ -126,17 +150,24 @@ class Binned:
 
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_edges + 1)."""
-        numbers = numbers_of(values)
-        refuse_missing(self.name, np.isnan(numbers), values.index, remedy="fill the row or leave it out")
-        return _one_hot(np.searchsorted(self.edges, numbers, side="right"), len(self.edges) + 1)
+        return self.read(values)[0]
+
+    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
+        """One-hot rows, and what became of cells that were not as declared."""
+        numbers, unreadable = readable_numbers(values, self.missing_words)
+        absent = np.isnan(numbers)
+        places = np.where(absent, _NOWHERE, np.searchsorted(self.edges, numbers, side="right"))
+        treated = _treated_numbers(self.name, absent, unreadable, np.zeros_like(absent))
+        return _one_hot(places, len(self.edges) + 1), treated
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherThan:
-    """One feature: 0 where the column holds this value, 1 where it holds any other."""
+    """One feature: 0 where the column holds this value or none, 1 where it holds any other."""
 
     name: str
     value: str
+    missing_words: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -145,10 +176,14 @@ class OtherThan:
 
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """Indicator, shape (n_samples, 1)."""
-        codes, cells = distinct_cells(values)
-        places = _places(values, cells, (self.value,), other="", missing="")[codes]
-        refuse_missing(self.name, places == _ABSENT, values.index, remedy="fill the row or leave it out")
-        return (places == _UNDECLARED)[:, None].astype(np.float32)
+        return self.read(values)[0]
+
+    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
+        """Indicator, and what became of cells that were not as declared."""
+        value = Categorical(name=self.name, categories=(self.value,), missing_words=self.missing_words)
+        _, kinds = _places(values, value, missing="")
+        treated = Treated(column=self.name, n_cells=len(values), missing=int((kinds == _ABSENT).sum()))
+        return (kinds == _UNDECLARED)[:, None].astype(np.float32), treated
 
 
 Column = Numeric | Categorical | Binned | OtherThan
@@ -185,23 +220,20 @@ class EncodedColumns:
         return float(self.n_columns + 2 * len(self.numeric) + self.n_indicators)
 
 
-def category_codes(
-    values: pd.Series, name: str, categories: tuple[str, ...], *, other: str = "", missing: str = MISSING
-) -> NDArray[np.int64]:
-    """Position of each row's value among the declared categories, shape (n_samples,); ``other`` as in `Categorical`.
+def category_codes(values: pd.Series, column: Categorical, *, remedy: str) -> tuple[NDArray[np.int64], Treated]:
+    """Position of each row's value among the declared ones, shape (n_samples,): a label or group, which all rows have.
 
-    A missing value counts as the category ``missing``; where that is empty or not declared it is refused.
+    A value that is not declared, or none, counts as the declared other, and is refused where there is none.
     """
-    codes, cells = distinct_cells(values)
-    places = _places(values, cells, categories, other=other, missing=missing)[codes]
-    unknown = np.flatnonzero(places == _UNDECLARED)
+    places, kinds = _places(values, column, missing=column.other)
+    unknown = np.flatnonzero((places == _NOWHERE) & (kinds == _UNDECLARED))
     if len(unknown):
-        held, row = spelling_of(cells[codes[unknown[0]]]), first_row(unknown, values.index)
-        remedy = "declare it, or a category that others count as, or correct the row"
-        raise DataError(f"column {name!r} holds {held!r} in row {row}, which the schema does not declare; {remedy}.")
-    remedy = f"declare the category {missing!r} or fill the row" if missing else "fill or drop them"
-    refuse_missing(name, places == _ABSENT, values.index, remedy=remedy)
-    return places
+        held, row = spelling_of(values.iloc[unknown[0]]), first_row(unknown, values.index)
+        raise DataError(
+            f"column {column.name!r} holds {held!r} in row {row}, which the schema does not declare; {remedy}."
+        )
+    refuse_missing(column.name, places == _NOWHERE, values.index, remedy=remedy)
+    return places, _treated_words(column.name, kinds)
 
 
 def repeated(names: Sequence[str]) -> str | None:
@@ -211,28 +243,52 @@ def repeated(names: Sequence[str]) -> str | None:
 
 def _one_hot(codes: NDArray[np.int64], n_columns: int) -> NDArray[np.float32]:
     rows = np.zeros((len(codes), n_columns), dtype=np.float32)
-    rows[np.arange(len(codes)), codes] = 1.0
+    somewhere = np.flatnonzero(codes != _NOWHERE)
+    rows[somewhere, codes[somewhere]] = 1.0
     return rows
 
 
-def _places(
-    values: pd.Series, cells: list[object], categories: tuple[str, ...], *, other: str, missing: str
-) -> NDArray[np.int64]:
-    """Position of each cell among the categories, or why it has none; by this cell and what is declared alone."""
-    declared = {category: place for place, category in enumerate(categories)}
-    known = {text_of(category): declared[category] for category in reversed(categories)} | declared
+def _places(values: pd.Series, column: Categorical, *, missing: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Position of each cell among the categories, and what it is; by this cell and what is declared alone.
 
-    def place_of(cell: object) -> int:
+    ``missing`` is the category of a missing value, or empty.
+    """
+    codes, cells = distinct_cells(values)
+    declared = {category: place for place, category in enumerate(column.categories)}
+    known = {text_of(category): declared[category] for category in reversed(column.categories)} | declared
+    words = {*column.missing_words, *map(text_of, column.missing_words)}
+    absent = declared[missing] if missing else _NOWHERE
+    undeclared = declared[column.other] if column.other else absent
+
+    def place_of(cell: object) -> tuple[int, int]:
         spelling = spelling_of(cell)
         # As it stands, 01 is a code; only where no such code is declared may it be the number 1.
         place = known.get(spelling, known.get(folded(spelling)))
         if place is not None:
-            return place
-        if spelling in MISSING_WORDS:
-            return declared.get(missing, _ABSENT)
-        return declared[other] if other else _UNDECLARED
+            return place, _DECLARED
+        if spelling in MISSING_WORDS or (words and (spelling in words or text_of(cell) in words)):
+            return absent, _ABSENT
+        return undeclared, _UNDECLARED
 
-    return np.array(each_cell(values, cells, place_of), dtype=np.int64)
+    found = np.array(each_cell(values, cells, place_of), dtype=np.int64)[codes]
+    return found[:, 0], found[:, 1]
+
+
+def _treated_numbers(
+    name: str, absent: NDArray[np.bool_], unreadable: NDArray[np.bool_], beyond: NDArray[np.bool_]
+) -> Treated:
+    return Treated(
+        column=name,
+        n_cells=len(absent),
+        missing=int((absent & ~unreadable).sum()),
+        unreadable=int(unreadable.sum()),
+        out_of_range=int(beyond.sum()),
+    )
+
+
+def _treated_words(name: str, kinds: NDArray[np.int64]) -> Treated:
+    _, n_absent, n_undeclared = np.bincount(kinds, minlength=3).tolist()
+    return Treated(column=name, n_cells=len(kinds), missing=n_absent, undeclared=n_undeclared)
 
 
 def refuse_missing(name: str, absent: NDArray[np.bool_], index: pd.Index, *, remedy: str) -> None:

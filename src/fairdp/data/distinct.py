@@ -35,21 +35,51 @@ def spellings_of(values: pd.Series) -> list[str]:
 
 
 def numbers_of(values: pd.Series) -> NDArray[np.float64]:
-    """The column as floats with NaN for missing; dates become days since 1970-01-01."""
-    array = arrow_of(values)
+    """The column as floats with NaN for missing; dates become days since 1970-01-01. Words are refused."""
+    numbers, unreadable = readable_numbers(values)
+    refuse_words(values, unreadable)
+    return numbers
+
+
+def readable_numbers(
+    values: pd.Series, missing_words: Sequence[str] = ()
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The column as floats with NaN for missing and for cells that hold no number, and which cells these last are.
+
+    A cell with one of the ``missing_words``, or the same number or date as one, is missing.
+    """
+    numbers, unreadable = _numbers_and_words(values, frozenset(missing_words))
+    declared = [number for number in map(number_of, missing_words) if number is not None]
+    if declared:
+        numbers = np.where(np.isin(numbers, declared), np.nan, numbers)
+    return numbers, unreadable
+
+
+def refuse_words(values: pd.Series, unreadable: NDArray[np.bool_]) -> None:
+    """Refuse a column in which a number is a word, naming the first."""
+    if unreadable.any():
+        positions = np.flatnonzero(unreadable)
+        held, row = spelling_of(values.iloc[positions[0]]), first_row(positions, values.index)
+        raise DataError(f"column {values.name!r} holds {held!r} in row {row}, which is not a number; correct it.")
+
+
+def _numbers_and_words(
+    values: pd.Series, missing_words: frozenset[str]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    array, none = arrow_of(values), np.zeros(len(values), dtype=bool)
     if array is None:
-        return _numbers_of_distinct(values)
+        return _numbers_of_distinct(values, missing_words)
     if pa.types.is_floating(array.type):
-        return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64) + 0.0
+        return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64) + 0.0, none
     if pa.types.is_integer(array.type) or pa.types.is_boolean(array.type):
         # Unsafe is only the rounding of whole numbers above 2**53, to the nearest float as for a single cell.
-        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), none
     if pa.types.is_large_string(array.type):
-        return _numbers_of_texts(values, array)
+        return _numbers_of_texts(values, array, missing_words)
     if _is_moment(array.type):
         days, rest, per_day = _days_and_rest(array)
-        return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, days + rest / per_day)
-    return _numbers_of_distinct(values)
+        return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, days + rest / per_day), none
+    return _numbers_of_distinct(values, missing_words)
 
 
 def each_cell(values: pd.Series, cells: Sequence[object], rule: Callable[[object], _T]) -> list[_T]:
@@ -140,7 +170,9 @@ def _days_and_rest(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64
     return days, rest, per_day
 
 
-def _numbers_of_texts(values: pd.Series, array: pa.Array) -> NDArray[np.float64]:
+def _numbers_of_texts(
+    values: pd.Series, array: pa.Array, missing_words: frozenset[str]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """As of distinct cells, but fast where all or most are plain numbers."""
     texts = pc.ascii_trim(array, " \t")
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
@@ -152,19 +184,21 @@ def _numbers_of_texts(values: pd.Series, array: pa.Array) -> NDArray[np.float64]
     found = np.array(numbers.to_numpy(zero_copy_only=False)) + 0.0
     # Arrow knows more words for NaN than there are for a missing value, and does not know dates.
     rest = np.isnan(found) & texts.is_valid().to_numpy(zero_copy_only=False)
+    unreadable = np.zeros(len(found), dtype=bool)
     if rest.any():
-        found[rest] = _numbers_of_distinct(values, np.flatnonzero(rest))
-    return found
+        found[rest], unreadable[rest] = _numbers_of_distinct(values[rest], missing_words)
+    return found, unreadable
 
 
-def _numbers_of_distinct(values: pd.Series, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-    """The numbers of these rows, by the rule for one cell."""
-    codes, cells = distinct_cells(values if rows is None else values.iloc[rows])
-    numbers = each_cell(values, cells, number_of)
-    none = np.array([number is None for number in numbers])[codes]
-    if none.any():
-        positions = np.flatnonzero(none)
-        row = first_row(positions if rows is None else rows[positions], values.index)
-        held = spelling_of(cells[codes[positions[0]]])
-        raise DataError(f"column {values.name!r} holds {held!r} in row {row}, which is not a number; correct it.")
-    return np.array([np.nan if number is None else number for number in numbers])[codes]
+def _numbers_of_distinct(
+    values: pd.Series, missing_words: frozenset[str]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The numbers, by the rule for one cell, and which cells hold none."""
+
+    def number(cell: object) -> float | None:
+        return np.nan if missing_words and spelling_of(cell) in missing_words else number_of(cell)
+
+    codes, cells = distinct_cells(values)
+    numbers = each_cell(values, cells, number)
+    none = np.array([number is None for number in numbers])
+    return np.array([np.nan if number is None else number for number in numbers])[codes], none[codes]

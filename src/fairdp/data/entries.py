@@ -54,7 +54,7 @@ def _entry(where: str, key: str, value: Any) -> Any:
         return tuple(_number(where, edge) for edge in listed(where, value))
     if key == "name":
         return entry_name(where, value)
-    return texts_of(where, value) if key == "categories" else entry_text(where, value)
+    return texts_of(where, value) if key in ("categories", "missing_words") else entry_text(where, value)
 
 
 def _number(where: str, value: Any) -> float:

@@ -1,30 +1,33 @@
 """Guess the schema of a table; what is guessed counts as public, so every guess leaves a note."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from fairdp._checks import DataError
-from fairdp.data.cells import kind_of, number_of, spelling_of, text_of
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric
-from fairdp.data.distinct import distinct_cells, each_cell, numbers_of
-from fairdp.data.schema import TableSchema, refuse_unfilled
+from fairdp.data.distinct import readable_numbers
+from fairdp.data.observed import Observed, are_counts, observe
+from fairdp.data.positive import chosen_positive
+from fairdp.data.schema import TableSchema, column_values, refuse_unfilled
 
 READ_FROM_TABLE = (
     "types, categories, ranges and groups were read from the table and count as public; "
     "give a schema to declare them in advance."
 )
-# A number with at most so many distinct values is taken for a code, not for a quantity.
+# A number with at most so many distinct values is taken for a code, unless they count something from zero or one on.
 MAX_CODES = 12
+# A column of numbers may have so small a part of words; they count as missing.
+FEW_WORDS = 0.05
 # In so many rows a quantity has the same value twice.
 _MANY_ROWS = 1000
 # A value that fewer people have may tell who they are.
 RARE = 10
-# More features than this from one column are worth a word.
-MANY_FEATURES = 100
+# Of more values than these the most frequent are listed.
+MOST_CATEGORIES = 100
+OTHER, UNKNOWN = "other", "unknown"
 
 
 def infer_schema(
@@ -35,25 +38,29 @@ def infer_schema(
     What is read from private records is outside the privacy guarantee: the schema says ``declared=False``.
     """
     sensitive = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    texts = _observed_texts(frame, label)
+    refuse_unfilled(frame, label)
+    texts = list(observe(frame[label]).counts)
     if len(texts) != 2:
         some = ", ".join(texts[:5]) + (", …" if len(texts) > 5 else "")
         remedy = "make it binary or choose another column"
         count = f"{len(texts)} value{'s' if len(texts) != 1 else ''}"
         raise DataError(f"label {label!r} has {count} ({some}); fairdp needs exactly two; {remedy}.")
-    chosen, label_notes = chosen_positive(positive, texts, label)
-    groups = tuple(tuple(_observed_texts(frame, name)) for name in sensitive)
+    chosen = chosen_positive(positive, texts, label)
+    protected = [_observed_groups(frame, name) for name in sensitive]
     columns, notes = infer_columns(frame.drop(columns=[label, *sensitive]))
+    if not columns and notes:
+        raise DataError(f"the table has no column that can be an input: {notes[0]}")
     schema = TableSchema(
         columns=columns,
         label=label,
         positive=chosen,
         negative=texts[1 - texts.index(chosen)],
         sensitive=sensitive,
-        groups=groups,
+        groups=tuple(column.categories for column in protected),
+        others=tuple(column.other for column in protected),
         declared=False,
     )
-    return schema, (READ_FROM_TABLE, *label_notes, *notes)
+    return schema, (READ_FROM_TABLE, *notes)
 
 
 def infer_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, ...]]:
@@ -68,115 +75,60 @@ def infer_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], tuple[str, .
             notes.append(found)
         else:
             columns.append(found)
-            notes.extend(_warning(found))
     return tuple(columns), tuple(notes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """What the cells of a column are.
-
-    Parameters
-    ----------
-    kind
-        What all of them are that are not missing: ``truth``, ``number``, ``code`` (numbers, some with leading zeros),
-        ``date`` or else ``word``.
-    counts
-        Rows of each text, in the order of the numbers or of the alphabet. Words keep their spelling; numbers that are
-        written in several ways have one text.
-    n_missing
-        Rows without a value.
-    whole
-        Whether all are whole numbers that are written as such.
-    """
-
-    kind: str
-    counts: Mapping[str, int]
-    n_missing: int
-    whole: bool
+def refuse_continuous(values: pd.Series) -> None:
+    """Refuse a protected column of numbers: a group is what many people share."""
+    seen = observe(values)
+    if seen.is_continuous:
+        raise DataError(
+            f"protected column {values.name!r} holds {len(seen.counts)} different numbers, and each would be a group; "
+            "put them into a few ranges, such as 18-29 and 30-59, in a column of its own, and name that one."
+        )
 
 
-def observe(values: pd.Series) -> Observed:
-    """Look at each cell of a column by itself."""
-    codes, cells = distinct_cells(values)
-    kinds = np.array(each_cell(values, cells, kind_of))
-    rows = np.bincount(np.where(codes < 0, len(cells) - 1, codes), minlength=len(cells))
-    present = [i for i in np.flatnonzero(rows) if kinds[i] != "missing"]
-    kind = _common_kind({str(kinds[i]) for i in present})
-    text = spelling_of if kind == "word" else text_of
-    counts: dict[str, int] = {}
-    for i in present:
-        counts[text(cells[i])] = counts.get(text(cells[i]), 0) + int(rows[i])
-    ordered = sorted(counts, key=_by_number if kind in ("number", "code") else None)
-    return Observed(
-        kind=kind,
-        counts={each: counts[each] for each in ordered},
-        n_missing=int(rows.sum() - sum(counts.values())),
-        whole=kind == "number" and all(_is_whole(cells[i]) for i in present),
-    )
+def _observed_groups(frame: pd.DataFrame, name: str) -> Categorical:
+    """The values of a protected column, and a group for people of whom it is not known, where there are any."""
+    values = column_values(frame, name)
+    refuse_continuous(values)
+    seen = observe(values)
+    texts = tuple(seen.counts)
+    if not seen.n_missing:
+        return Categorical(name=name, categories=texts)
+    unknown = _named_like(UNKNOWN, texts)
+    return Categorical(name=name, categories=(*(text for text in texts if text != unknown), unknown), other=unknown)
 
 
-def chosen_positive(positive: object, texts: Sequence[str], label: str) -> tuple[str, tuple[str, ...]]:
-    """The value of the label that the user calls positive, or a guess, never by frequency, with a note on it."""
-    if positive is None:
-        return _guessed_positive(texts)
-    for text in (spelling_of(positive), text_of(positive)):
-        if text in texts:
-            return text, ()
-    raise DataError(f"`positive` must be a value of label {label!r} ({', '.join(texts)}), got {text!r}.")
-
-
-def _guessed_positive(texts: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    known = {text.lower(): text for text in texts}
-    for pair in ({"0", "1"}, {"false", "true"}, {"no", "yes"}):
-        if set(known) == pair:
-            return known[max(pair)], ()
-    last = texts[-1]
-    return last, (f"the positive label is {last!r}, the last in sort order; name another with positive.",)
-
-
-def _observed_texts(frame: pd.DataFrame, name: str) -> list[str]:
-    """The values of a label or protected column."""
-    refuse_unfilled(frame, name)
-    return list(observe(frame[name]).counts)
-
-
-def _common_kind(kinds: set[str]) -> str:
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return "code" if kinds == {"number", "code"} else "word"
-
-
-def _by_number(text: str) -> tuple[float, str]:
-    return number_of(text) or 0.0, text
-
-
-def _is_whole(cell: object) -> bool:
-    return not isinstance(cell, float | np.floating) and spelling_of(cell).removeprefix("-").isdecimal()
+def _named_like(word: str, texts: Sequence[str]) -> str:
+    """A word, as it stands in the column already if it does."""
+    return next((text for text in texts if text.lower() == word), word)
 
 
 def _infer_column(name: str, values: pd.Series) -> Column | str:
     """The column, or a note that says why it is left out."""
-    seen = observe(values)
-    if len(seen.counts) + bool(seen.n_missing) < 2:
+    seen = observe(values, few_words=FEW_WORDS)
+    if len(seen.counts) + bool(seen.n_missing) + len(seen.words) < 2:
         return f"column {name!r} is left out: it has the same value in every row."
     if _is_identifier(values, seen):
         return f"column {name!r} is left out: it has another value in every row, like an identifier."
-    if len(seen.counts) > MAX_CODES and _is_quantity(values, seen):
-        return _infer_numeric(name, values)
+    if _is_quantity(values, seen) and (len(seen.counts) > MAX_CODES or are_counts(seen.counts)):
+        return _infer_numeric(name, values, seen)
     if _is_free_text(seen):
         return f"column {name!r} is left out: most rows have a value that hardly anybody shares, like free text."
-    texts = list(seen.counts)
-    if seen.n_missing and MISSING not in texts:
-        texts.append(MISSING)
-    return Categorical(name=name, categories=tuple(texts))
+    return _infer_categorical(name, seen)
 
 
-def _warning(column: Column) -> list[str]:
-    n_features = len(column.feature_names)
-    if n_features <= MANY_FEATURES:
-        return []
-    return [f"column {column.name!r} becomes {n_features} features, one for each value; leave it out or group them."]
+def _infer_categorical(name: str, seen: Observed) -> Categorical | str:
+    """The frequent values, and what all others count as; missing ones too where they are few."""
+    frequent = [text for text, count in seen.counts.items() if count >= RARE]
+    if not frequent:
+        return f"column {name!r} is left out: no {RARE} rows share a value."
+    most = set(sorted(frequent, key=lambda text: (-seen.counts[text], text))[:MOST_CATEGORIES])
+    other = _named_like(OTHER, tuple(seen.counts))
+    listed = [text for text in seen.counts if text in most - {other, MISSING}]
+    missing = [MISSING] if MISSING in most or seen.n_missing >= RARE else []
+    return Categorical(name=name, categories=(*listed, other, *missing), other=other)
 
 
 def _is_identifier(values: pd.Series, seen: Observed) -> bool:
@@ -192,7 +144,7 @@ def _is_identifier(values: pd.Series, seen: Observed) -> bool:
 def _is_free_text(seen: Observed) -> bool:
     """Very many values, and most rows with one that few others have: as categories they would name people."""
     rare = sum(count for count in seen.counts.values() if count < RARE)
-    return len(seen.counts) > MANY_FEATURES and 2 * rare > sum(seen.counts.values())
+    return len(seen.counts) > MOST_CATEGORIES and 2 * rare > sum(seen.counts.values())
 
 
 def _is_quantity(values: pd.Series, seen: Observed) -> bool:
@@ -202,8 +154,11 @@ def _is_quantity(values: pd.Series, seen: Observed) -> bool:
     return seen.kind in ("number", "date") and not coded
 
 
-def _infer_numeric(name: str, values: pd.Series) -> Numeric:
-    numbers = numbers_of(values)
+def _infer_numeric(name: str, values: pd.Series, seen: Observed) -> Numeric:
+    """Next month somebody may lack a value, whether or not anybody does now."""
+    numbers, _ = readable_numbers(values)
     finite = numbers[np.isfinite(numbers)]
-    missing = "indicator" if np.isnan(numbers).any() else "error"
-    return Numeric(name=name, low=float(finite.min()), high=float(finite.max()), missing=missing)
+    words = tuple(sorted(word for word, count in seen.words.items() if count >= RARE))
+    return Numeric(
+        name=name, low=float(finite.min()), high=float(finite.max()), missing="indicator", missing_words=words
+    )

@@ -8,16 +8,20 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from fairdp.data.columns import MISSING, Categorical, Column, Numeric
-from fairdp.data.distinct import numbers_of
+from fairdp.data.columns import Categorical, Column, Numeric
+from fairdp.data.distinct import readable_numbers
 from fairdp.data.formats import PLAIN, TableFormat
-from fairdp.data.inference import MANY_FEATURES, RARE, READ_FROM_TABLE, infer_schema, observe
+from fairdp.data.inference import FEW_WORDS, RARE, READ_FROM_TABLE, infer_schema
+from fairdp.data.observed import observe
 from fairdp.data.schema import TableSchema
 
 # Numbers whose largest value is so many times their median have a long tail.
 _LONG_TAIL = 20.0
 
 _HEAD = """\
+# For the people in this table a positive decision is: {decision}
+# Rates, gaps and certificates are about that one. If it is the other one, exchange "positive" and "negative" below.
+#
 # A proposal, read from the rows of {table}. Everything below has looked at private data: a category that one
 # person has, or a largest value, is that person's. Go through it line by line:
 #   - replace bounds and categories by what you know of the column, not of these rows;
@@ -40,7 +44,8 @@ def proposed_schema(
     """YAML with comments, and with the format in which the table was read; `read_schema` reads it."""
     schema, notes = infer_schema(frame, label, sensitive, positive)
     outcome = {"label": schema.label, "positive": schema.positive, "negative": schema.negative}
-    lines = [_HEAD.format(table=table), _yaml(outcome)]
+    decision = f"{schema.label} = {schema.positive}"
+    lines = [_HEAD.format(table=table, decision=" ".join(decision.split())), _yaml(outcome)]
     if written != PLAIN:
         lines.append(f"format: {_flow(written.to_dict())}\n")
     lines.append("sensitive:\n")
@@ -53,7 +58,16 @@ def proposed_schema(
 
 
 def _protected(column: Categorical, frame: pd.DataFrame) -> str:
-    return f"  - {_flow({'name': column.name, 'groups': list(column.categories)})}\n{_rare(column, frame[column.name])}"
+    entry = {"name": column.name, "groups": list(column.categories)} | ({"other": column.other} if column.other else {})
+    line = f"  - {_flow(entry)}\n"
+    if column.other:
+        line += f"    # Whoever has no value here, or another one, is in the group {column.other!r}.\n"
+    counts = observe(frame[column.name]).counts
+    rare = [text for text in column.categories if text != column.other and counts.get(text, 0) < RARE]
+    if not rare:
+        return line
+    shown = ", ".join(rare[:5]) + (", …" if len(rare) > 5 else "")
+    return line + f"    # Fewer than {RARE} rows each: {shown}. Whoever reads this file learns that they are there.\n"
 
 
 def _groups_note(schema: TableSchema, frame: pd.DataFrame) -> str:
@@ -73,32 +87,38 @@ def _column(column: Column, values: pd.Series) -> str:
     if isinstance(column, Numeric):
         return _numeric(column, values)
     assert isinstance(column, Categorical)
-    line = f"  - {_flow({'name': column.name, 'type': 'categorical', 'categories': list(column.categories)})}\n"
-    if len(column.categories) > MANY_FEATURES:
-        line += f"    # {len(column.categories)} categories: list those that matter and an 'other' for the rest.\n"
-    return line + _rare(column, values)
+    entry = {"name": column.name, "type": "categorical", "categories": list(column.categories), "other": column.other}
+    return f"  - {_flow(entry)}\n{_merged(column, values)}"
 
 
-def _rare(column: Categorical, values: pd.Series) -> str:
-    counts = observe(values).counts
-    rare = [text for text in column.categories if text != MISSING and counts.get(text, 0) < RARE]
-    if not rare:
+def _merged(column: Categorical, values: pd.Series) -> str:
+    """The share of rows whose values are not listed."""
+    counts = observe(values, few_words=FEW_WORDS).counts
+    merged = [count for text, count in counts.items() if text not in column.categories]
+    if not merged:
         return ""
-    shown = ", ".join(rare[:5]) + (", …" if len(rare) > 5 else "")
-    return f"    # Fewer than {RARE} rows each: {shown}. Whoever reads this file learns that they are there.\n"
+    several = f"{len(merged)} more values" if len(merged) > 1 else "One more value"
+    share = f"{100 * sum(merged) / len(values):.2g} % of the rows"
+    return f"    # {several}, in {share}, and any that is new, count as {column.other!r}.\n"
 
 
 def _numeric(column: Numeric, values: pd.Series) -> str:
     entry: dict[str, object] = {"name": column.name, "type": "numeric"}
-    if observe(values).kind == "date":
+    seen = observe(values, few_words=FEW_WORDS)
+    if seen.kind == "date":
         entry |= {"low": _date(column.low, -1), "high": _date(column.high, 1)}
     else:
         entry |= {"low": round_number(column.low, up=False), "high": round_number(column.high, up=True)}
-        if column.low >= 0 and column.high > _LONG_TAIL * max(float(np.nanmedian(numbers_of(values))), 1.0):
+        if column.low >= 0 and column.high > _LONG_TAIL * max(float(np.nanmedian(readable_numbers(values)[0])), 1.0):
             entry["transform"] = "signed_log"
-    if column.missing != "error":
-        entry["missing"] = column.missing
-    return f"  - {_flow(entry)}\n"
+    entry["missing"] = column.missing
+    if column.missing_words:
+        entry["missing_words"] = list(column.missing_words)
+    line = f"  - {_flow(entry)}\n"
+    if seen.words:
+        share = f"{100 * sum(seen.words.values()) / len(values):.2g} % of the rows"
+        line += f"    # Words in place of a number, in {share}, count as missing.\n"
+    return line
 
 
 def _date(days: float, years: int) -> datetime.date:

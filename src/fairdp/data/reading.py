@@ -12,8 +12,10 @@ from fairdp._checks import DataError
 from fairdp.config.reading import SHAPES as SHAPES_NOISE
 from fairdp.data.cells import number_of
 from fairdp.data.columns import MISSING, Categorical, Column, Numeric
-from fairdp.data.inference import MAX_CODES, chosen_positive
+from fairdp.data.inference import FEW_WORDS, MAX_CODES
 from fairdp.data.noisy_tally import NoisyTally
+from fairdp.data.observed import are_counts
+from fairdp.data.positive import chosen_positive
 from fairdp.data.schema import TableSchema
 from fairdp.data.tally import SHAPES
 
@@ -70,9 +72,9 @@ class ReadColumn:
     @property
     def quantity(self) -> str:
         """``number`` or ``date`` if the column holds that and hardly anything else, else empty."""
-        words = self.mass("word", "code", "truth")
         kind = max(("number", "date"), key=self.mass)
-        return kind if self.mass(kind) > 0 and not words else ""
+        few = not self.mass("code", "truth") and self.mass("word") <= FEW_WORDS * self.mass(kind)
+        return kind if self.mass(kind) > 0 and few else ""
 
 
 def schema_from(
@@ -84,7 +86,7 @@ def schema_from(
         raise _refused_label(label, outcome, tally.threshold)
     n_rows = float(sum(outcome.values()))
     texts = list(outcome)
-    chosen, label_notes = chosen_positive(positive, texts, label)
+    chosen = chosen_positive(positive, texts, label)
     groups = [_groups(_column(tally, name, n_rows)) for name in sensitive]
     found = [_input(_column(tally, name, n_rows)) for name in tally.names if name not in (label, *sensitive)]
     columns = tuple(each for each in found if not isinstance(each, str))
@@ -103,7 +105,7 @@ def schema_from(
         declared=False,
     )
     merged = tuple(f"any other value of {column.name!r} counts as group {column.other!r}." for column in groups)
-    return schema, (READ_WITH_NOISE, *label_notes, *merged, *left_out)
+    return schema, (READ_WITH_NOISE, *merged, *left_out)
 
 
 def _column(tally: NoisyTally, name: str, n_rows: float) -> ReadColumn:
@@ -177,7 +179,8 @@ def _input(column: ReadColumn) -> Column | str:
     kind = column.quantity
     if kind == "number" and column.n_whole > _NEARLY_ALL * column.n_rows:
         return f"{left_out} nearly every row has a number of its own, like an identifier; {_DECLARE}."
-    codes = len(column.values) <= MAX_CODES and column.rest <= max(_HARDLY_ANY * column.n_rows, _surely(column))
+    few = len(column.values) <= MAX_CODES and column.rest <= max(_HARDLY_ANY * column.n_rows, _surely(column))
+    codes = few and not (kind == "number" and are_counts(text for text in column.values if number_of(text) is not None))
     if kind and not (column.values and codes):
         numeric = _numeric(column, kind)
         if numeric is not None:

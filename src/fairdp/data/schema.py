@@ -41,6 +41,7 @@ from fairdp.data.entries import (
 from fairdp.data.formats import PLAIN, TableFormat, format_of
 from fairdp.data.frames import frame_of
 from fairdp.data.plain_yaml import read_plain
+from fairdp.data.treatments import Tell, untold
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "read_schema"]
 
@@ -48,6 +49,8 @@ PROTECTED_KEYS = ("name", "groups", "other")
 SIZES = "group_sizes"
 REQUIRED_KEYS = ("label", "positive", "negative", "sensitive", "columns")
 SCHEMA_KEYS = (*REQUIRED_KEYS, "declared", "table", "format", SIZES)
+# What helps where a group is missing or new.
+UNKNOWN_GROUPS = "correct the rows, or let all others be a group: 'other: unknown', with 'unknown' among its groups"
 # Of more groups nothing could be learnt, planned or certified.
 _MOST_GROUPS = 1000
 
@@ -69,7 +72,7 @@ class TableSchema:
     declared
         False if any of this was read from the table instead of being known in advance.
     others
-        For each protected column the declared value that any other one counts as; empty: such a value is refused.
+        For each protected column the declared value that any other one, or none, counts as; empty: that is refused.
     sizes
         Declared number of records of each group in a table to train on, in the order of ``group_names``; empty: none.
     table
@@ -131,9 +134,10 @@ class TableSchema:
         """What a model may know of the inputs."""
         return EncodedColumns.of(self.columns)
 
-    def encode(self, rows: Any) -> NDArray[np.float32]:
+    def encode(self, rows: Any, *, tell: Tell = untold) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); no row depends on another.
 
+        Cells that are not as declared are treated each by itself; ``tell`` is told of each column how many there were.
         The rows' own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
         """
         frame = frame_of(rows)
@@ -142,24 +146,24 @@ class TableSchema:
         for column in self.columns:
             start, stop = stop, stop + len(column.feature_names)
             # Into its place at once: all the parts beside the whole would take the memory twice.
-            features[:, start:stop] = column.encode(_values(frame, column.name))
+            features[:, start:stop], treated = column.read(column_values(frame, column.name))
+            tell(treated)
         return features
 
     def encode_labels(self, rows: Any) -> NDArray[np.int64]:
         """1 for the positive value and 0 for the negative one, shape (n_samples,)."""
-        return category_codes(
-            _values(frame_of(rows), self.label), self.label, (self.negative, self.positive), missing=""
-        )
+        values = Categorical(name=self.label, categories=(self.negative, self.positive))
+        remedy = f"a label is {self.negative!r} or {self.positive!r}: correct the rows or leave them out"
+        return category_codes(column_values(frame_of(rows), self.label), values, remedy=remedy)[0]
 
-    def encode_groups(self, rows: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Group code of each row, shape (n_samples,), and the names of all declared groups."""
+    def encode_groups(self, rows: Any, *, tell: Tell = untold) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Group code of each row, shape (n_samples,), and the names of all declared groups; ``tell`` as in `encode`."""
         frame = frame_of(rows)
         codes = np.zeros(len(frame), dtype=np.int64)
         for column in self.protected:
-            values = _values(frame, column.name)
-            codes = codes * len(column.categories) + category_codes(
-                values, column.name, column.categories, other=column.other, missing=""
-            )
+            own, treated = category_codes(column_values(frame, column.name), column, remedy=UNKNOWN_GROUPS)
+            codes = codes * len(column.categories) + own
+            tell(treated)
         return codes, self.group_names
 
     def protecting(self, names: Sequence[str]) -> "TableSchema":
@@ -239,7 +243,8 @@ def read_schema(path: str | Path) -> TableSchema:
         raise DataError(f"schema {str(path)!r}: {error.template}") from None
 
 
-def _values(frame: pd.DataFrame, name: str) -> pd.Series:
+def column_values(frame: pd.DataFrame, name: str) -> pd.Series:
+    """A column by its name; one that is not there is refused, with what may have been meant."""
     if name not in frame.columns:
         columns = [str(column) for column in frame.columns]
         near = [c for c in columns if c.lower() == name.lower()] or difflib.get_close_matches(name, columns, n=1)
@@ -249,14 +254,14 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name]
 
 
-def refuse_unfilled(frame: pd.DataFrame, name: str) -> None:
-    """Refuse a table without this label or protected column, which must be filled in every row."""
-    values = _values(frame, name)
+def refuse_unfilled(frame: pd.DataFrame, name: str, *, remedy: str = "fill or drop them") -> None:
+    """Refuse a table without this label or protected column, or with rows in which it is not filled."""
+    values = column_values(frame, name)
     absent = np.array([spelling in MISSING_WORDS for spelling in spellings_of(values)])
-    refuse_missing(name, absent, values.index, remedy="fill or drop them")
+    refuse_missing(name, absent, values.index, remedy=remedy)
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Without an empty ``other``, which older models do not know."""
+    """Without what is empty and need not be said."""
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-    return {key: value for key, value in plain.items() if key != "other" or value}
+    return {key: value for key, value in plain.items() if key not in ("other", "missing_words") or value}

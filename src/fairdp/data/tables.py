@@ -10,13 +10,14 @@ import pandas as pd
 
 from fairdp import _checks
 from fairdp._checks import DataError, InputError
-from fairdp.data.cells import text_of
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.frames import frame_of
 from fairdp.data.grouped import GroupedData
 from fairdp.data.inference import infer_schema
+from fairdp.data.positive import value_meant
 from fairdp.data.readers import reader_of
 from fairdp.data.schema import TableSchema, read_schema
+from fairdp.data.treatments import Tell, Treated, summed, untold
 
 Observe = Callable[[pd.DataFrame], None]
 # A schema and notes for the user, from a table, its label, its protected columns and the label value that counts as 1.
@@ -30,11 +31,12 @@ NOT_YET_DECLARED = (
 
 @dataclass(frozen=True, kw_only=True)
 class TableData:
-    """A table as grouped data, the schema that encoded it, and notes for the user."""
+    """A table as grouped data, the schema that encoded it, notes for the user, and what became of odd cells."""
 
     data: GroupedData
     schema: TableSchema
     notes: tuple[str, ...]
+    treated: tuple[Treated, ...] = ()
 
 
 def load_table(
@@ -67,21 +69,29 @@ def load_table(
     read
         How the schema is read where none is declared; as it stands, for a model that is not private.
     """
+    told: list[Treated] = []
     if schema_path is None:
         frame = read_table(path, written)
         observe(frame)
         schema, notes = read(frame, label, sensitive, positive)
         schema = replace(schema, format=written)
-        return TableData(data=encode_table(frame, schema), schema=schema, notes=notes)
+        data = encode_table(frame, schema, tell=told.append)
+        return TableData(data=data, schema=schema, notes=notes, treated=summed(told))
     schema = read_schema(schema_path)
     _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)
     schema = replace(schema, format=_agreed(written, schema.format))
     notes = () if schema.declared else (NOT_YET_DECLARED,)
-    return TableData(data=encode_file(path, schema, observe=observe), schema=schema, notes=notes)
+    data = encode_file(path, schema, observe=observe, tell=told.append)
+    return TableData(data=data, schema=schema, notes=notes, treated=summed(told))
 
 
 def encode_file(
-    path: str | Path, schema: TableSchema, *, rows: int = 50_000, observe: Observe = lambda rows: None
+    path: str | Path,
+    schema: TableSchema,
+    *,
+    rows: int = 50_000,
+    observe: Observe = lambda rows: None,
+    tell: Tell = untold,
 ) -> GroupedData:
     """The rows of a file, written as the schema says, as grouped data; of the table at most so many are in memory."""
     _checks.positive_integer(rows=rows)
@@ -90,7 +100,7 @@ def encode_file(
     X = np.empty((n_rows, schema.n_features), dtype=np.float32)
     y, groups = np.empty((2, n_rows), dtype=np.int64)
     stop = 0
-    for batch in _encoded(reader.batches(rows), schema, observe):
+    for batch in _encoded(reader.batches(rows), schema, observe, tell):
         start, stop = stop, stop + batch.n_samples
         if stop > n_rows:
             break
@@ -101,30 +111,37 @@ def encode_file(
     return GroupedData(X, y, groups, schema.group_names)
 
 
-def encode_table(rows: Any, schema: TableSchema) -> GroupedData:
-    """The rows of a table of pandas, polars or Arrow as grouped data."""
+def encode_table(rows: Any, schema: TableSchema, *, tell: Tell = untold) -> GroupedData:
+    """The rows of a table of pandas, polars or Arrow as grouped data; ``tell`` is told of cells not as declared."""
     frame = frame_of(rows)
-    codes, names = schema.encode_groups(frame)
-    return GroupedData(schema.encode(frame), schema.encode_labels(frame), codes, names)
+    codes, names = schema.encode_groups(frame, tell=tell)
+    return GroupedData(schema.encode(frame, tell=tell), schema.encode_labels(frame), codes, names)
 
 
 def encoded_batches(
-    path: str | Path, schema: TableSchema, *, rows: int = 50_000, observe: Observe = lambda rows: None
+    path: str | Path,
+    schema: TableSchema,
+    *,
+    rows: int = 50_000,
+    observe: Observe = lambda rows: None,
+    tell: Tell = untold,
 ) -> Iterator[GroupedData]:
     """The rows of a table as grouped data, some at a time; together the same as the encoded whole.
 
     The file is checked before this returns; values that the schema does not allow are refused where they are met.
     """
-    return _encoded(table_batches(path, schema.format, rows=rows), schema, observe)
+    return _encoded(table_batches(path, schema.format, rows=rows), schema, observe, tell)
 
 
-def _encoded(batches: Iterator[pd.DataFrame], schema: TableSchema, observe: Observe) -> Iterator[GroupedData]:
+def _encoded(
+    batches: Iterator[pd.DataFrame], schema: TableSchema, observe: Observe, tell: Tell
+) -> Iterator[GroupedData]:
     for batch in batches:
         observe(batch)
         # A missing column is not the fault of these rows: without rows, nothing else can be wrong.
         encode_table(batch.iloc[:0], schema)
         try:
-            data = encode_table(batch, schema)
+            data = encode_table(batch, schema, tell=tell)
         except InputError as error:
             raise DataError(f"rows {batch.index[0] + 1} to {batch.index[-1] + 1}: {error.template}") from None
         yield data
@@ -169,7 +186,7 @@ def _check_agreement(schema: TableSchema, *, label: str, sensitive: Sequence[str
     if sorted(names) != sorted(schema.sensitive):
         declared = ", ".join(schema.sensitive)
         raise DataError(f"`sensitive` is {', '.join(names)}, but the schema says {declared}; make them agree.")
-    if positive is not None and text_of(positive) != text_of(schema.positive):
+    if positive is not None and value_meant(positive, (schema.negative, schema.positive)) != schema.positive:
         raise DataError(f"`positive` is {positive!r}, but the schema says {schema.positive!r}; make them agree.")
 
 

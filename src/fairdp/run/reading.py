@@ -14,8 +14,10 @@ from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
 from fairdp.accounting.reading import Reading
 from fairdp.config.defaults import train_config
 from fairdp.data.columns import repeated
-from fairdp.data.inference import chosen_positive, observe
+from fairdp.data.inference import refuse_continuous
 from fairdp.data.noisy_tally import released_tally
+from fairdp.data.observed import observe
+from fairdp.data.positive import chosen_positive, refuse_unsaid
 from fairdp.data.reading import schema_from
 from fairdp.data.schema import TableSchema, refuse_unfilled
 from fairdp.data.tally import column_names, tally_of
@@ -24,6 +26,7 @@ from fairdp.methods import METHODS
 from fairdp.randomness import Generators, RandBelow
 from fairdp.run.settings import RunSettings
 
+_UNKNOWN_GROUPS = "fill them, or let fairdp schema propose 'other: unknown', by which they are a group"
 # Numbers of a run are checked before anybody is counted.
 _ANY_SIZE = 1e6
 
@@ -64,10 +67,15 @@ class PaidReader:
         twice = repeated((label, *sensitive))
         if twice is not None:
             raise DataError(f"column {twice!r} is named twice; label, protected columns and inputs must differ.")
-        for name in (label, *sensitive):
-            refuse_unfilled(frame, name)
-        if positive is not None:
-            chosen_positive(positive, list(observe(frame[label]).counts), label)
+        refuse_unfilled(frame, label)
+        for name in sensitive:
+            refuse_unfilled(frame, name, remedy=_UNKNOWN_GROUPS)
+            refuse_continuous(frame[name])
+        texts = list(observe(frame[label]).counts)
+        if positive is None:
+            refuse_unsaid(texts, label)
+        else:
+            chosen_positive(positive, texts, label)
         reading = reading_for(self.budget, len(column_names(frame)))
         assert reading is not None
         _refuse_beyond(self.budget, reading)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairdp.data.cells import MISSING_WORDS, kind_of, number_of, spelling_of, text_of
+from fairdp.data.cells import MISSING_WORDS, kind_of, spelling_of, text_of
 from fairdp.data.columns import MISSING, Binned, Numeric, OtherThan
-from fairdp.data.distinct import distinct_cells
+from fairdp.data.distinct import distinct_cells, readable_numbers
 from fairdp.run.references import Reference
 
 NO_COLUMN = "no column: none at its reference alone would raise the score"
@@ -45,9 +45,9 @@ def _compared(reference: Reference, cell: object, inputs: NDArray[np.float32]) -
         return (
             f"{spelling!r}: the reference is {wanted if reference.cell == column.value else f'anything but {wanted}'}"
         )
-    counted = column.categories[int(inputs.argmax())]
+    counted = column.categories[int(inputs.argmax())] if inputs.any() else "none of the declared"
     # Of columns that were read with noise, rare values count as missing ones too: whoever has given theirs is told so.
-    if spelling == MISSING or (spelling in MISSING_WORDS and spelling != counted):
+    if spelling in (MISSING, *column.missing_words) or (spelling in MISSING_WORDS and spelling != counted):
         return f"missing: the reference is {reference.cell!r}"
     also = "" if text_of(spelling) == text_of(counted) else f", counted as {counted!r}"
     return f"{spelling!r}{also}: the reference is {reference.cell!r}"
@@ -55,9 +55,10 @@ def _compared(reference: Reference, cell: object, inputs: NDArray[np.float32]) -
 
 def _compared_number(reference: Reference, cell: object) -> str:
     """A number beside another one, or beside a bin; a date beside a date."""
-    number, is_date = number_of(cell), kind_of(cell) == "date"
+    (number,), _ = readable_numbers(pd.Series([cell], dtype=object), reference.column.missing_words)
+    is_date = kind_of(cell) == "date"
     wanted = _number_in_words(reference, is_date=is_date)
-    if number is None or math.isnan(number):
+    if math.isnan(number):
         return f"missing: the reference is {wanted}"
     below = number < float(reference.cell)
     words = ("earlier" if below else "later") if is_date else ("lower" if below else "higher")

@@ -77,6 +77,11 @@ def run_compare(task: CompareTask) -> dict[str, object]:
     report: dict[str, object] = {
         "delta": delta,
         "n_runs": len(found),
+        "positive": {
+            population.dataset: schema.positive
+            for population in comparison.populations
+            if (schema := load(population).schema) is not None
+        },
         "rows": [row.to_json() for row in rows],
         "controls": [row.to_json() for at in CONTROLLED for row in control_rows(found, at=at)],
         "privacy": [cost.to_json() for cost in costs],

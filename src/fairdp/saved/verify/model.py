@@ -58,7 +58,7 @@ def probe_rows(schema: TableSchema) -> pd.DataFrame:
 
 def _probes(column: Column) -> list[str]:
     if isinstance(column, Numeric):
-        return [repr(column.low), repr(column.high), *([""] if column.missing == "indicator" else [])]
+        return [repr(column.low), repr(column.high), *([""] if column.missing != "error" else [])]
     if isinstance(column, Binned):
         return [repr(column.edges[0] - 1), repr(column.edges[-1]), repr(column.edges[0])]
     if isinstance(column, Categorical):
