@@ -288,7 +288,10 @@ def test_missing_values_and_words_get_a_remedy_that_is_private():
     broken = X.copy()
     broken[3, 1] = np.nan
     words = np.full(X.shape, "x", dtype=object)
-    for records, line in ((broken, "Input X contains NaN; fill missing values"), (words, "read words and dates by")):
+    for records, line in (
+        (broken, "Input X contains NaN; fill missing values"),
+        (words, "declare what the columns may hold"),
+    ):
         with pytest.raises(ValueError, match=line) as refusal:
             FairDPClassifier(**SHORT).fit(records, y, sensitive_features=sex)
         assert "\n" not in str(refusal.value)

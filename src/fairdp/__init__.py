@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fairdp.classifier import FairDPClassifier
     from fairdp.config.paper import paper_settings
     from fairdp.data.catalog import load_dataset
+    from fairdp.data.encoder import SchemaEncoder
     from fairdp.data.grouped import GroupedData
     from fairdp.data.synthetic import synthetic_population
     from fairdp.methods import METHODS
@@ -30,6 +31,7 @@ __all__ = [
     "PrivacyBudget",
     "PrivacySpent",
     "SavedModelError",
+    "SchemaEncoder",
     "__version__",
     "accuracy_within_gap",
     "gap_scorer",
@@ -53,6 +55,7 @@ _HOMES = {
     "PrivacyBudget": "fairdp.accounting.mechanisms",
     "PrivacySpent": "fairdp.accounting.spent",
     "SavedModelError": "fairdp._checks",
+    "SchemaEncoder": "fairdp.data.encoder",
     "accuracy_within_gap": "fairdp.metrics.scoring",
     "gap_scorer": "fairdp.metrics.scoring",
     "load_dataset": "fairdp.data.catalog",

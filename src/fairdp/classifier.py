@@ -4,8 +4,9 @@ import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -18,34 +19,32 @@ from fairdp.accounting.reading import Reading
 from fairdp.certify.statement import certificate_statement
 from fairdp.config.parameters import Parameters
 from fairdp.config.reference import with_parameters
-from fairdp.data.arrays import check_declared_groups, grouped_arrays, labelled_arrays, raw_table, records_of
+from fairdp.data.arrays import check_declared_groups, grouped_arrays, raw_table
+from fairdp.data.by_schema import grouped_table, known_groups, model_records, whole_table
+from fairdp.data.encoder import Declared, schema_of
 from fairdp.data.frames import known_table
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
-from fairdp.data.sensitive import codes_of
 from fairdp.frontier.verdict import Verdict, judged
 from fairdp.ledger.spending import Spending
 from fairdp.networks.models import ExtractorBuilder
 from fairdp.run.fit import FittedRun, fit_run
 from fairdp.run.notebook import ShownInNotebooks
-from fairdp.run.paper_bounds import PaperBounds
+from fairdp.run.pipelines import fitted_before
 from fairdp.run.prepared import Trial, prepare_run
 from fairdp.run.progress import Progress, paid_by
 from fairdp.run.reasons import reasons_of
 from fairdp.run.settings import RunSettings, assumed_with, read_from_records
-from fairdp.saved.diagnostics import paper_bounds_of
 from fairdp.saved.fitted import loaded_form, paid_counts, saved_form
 from fairdp.saved.folder import read_model, write_model
+from fairdp.saved.measured import MeasuresItself
 from fairdp.saved.parameters import storable
 from fairdp.saved.place import place_for_model
 from fairdp.saved.retarget import retargeted
 
-if TYPE_CHECKING:  # fairlearn takes a quarter of a second to load, and a fit does not need it.
-    from fairdp.metrics.evaluation import Evaluation
-
 
 @with_parameters
-class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstimator):
+class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierMixin, BaseEstimator):
     r"""Binary classifier trained with differential privacy, group by group.
 
     {parameters}
@@ -81,18 +80,30 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
     __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None}
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None, **weights: ArrayLike | None
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        schema: Declared | None = None,
+        **weights: ArrayLike | None,
     ) -> Self:
         """Train on records with two labels.
 
         Parameters
         ----------
         X
-            Features, shape (n_samples, n_features), or images, shape (n_samples, channels, height, width).
+            Features, shape (n_samples, n_features), or images, shape (n_samples, channels, height, width); with
+            ``schema`` a table of pandas, polars or Arrow with columns of any kind.
         y
-            Labels, shape (n_samples,), with two values; the larger one is the positive class.
+            Labels, shape (n_samples,), with two values; the larger one is the positive class, or the schema's. None:
+            the label's column of the table, with ``schema``.
         sensitive_features
-            Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: one group.
+            Group of each record: array, Series, list, or a DataFrame whose columns are combined. None: the protected
+            columns of the table, with ``schema``; otherwise one group.
+        schema
+            What the columns may hold, declared: the path of a YAML or JSON file such as ``fairdp schema`` proposes, the
+            same as a dict, or a ``TableSchema``. It encodes this table, those that are predicted, and is saved.
         sample_weight
             Weight of each record in the loss, from 0 to ``max_sample_weight``, shape (n_samples,). Not named above: to
             scikit-learn a record of weight two is two records; here it counts twice, within the same sensitivity.
@@ -101,13 +112,17 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
         if unknown:
             raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}.")
         X, sensitive_features = known_table(X), known_table(sensitive_features)
-        draft = copy.copy(self)
-        data, classes = grouped_arrays(draft, X, y, sensitive_features, weights.get("sample_weight"))
+        draft, declared = copy.copy(self), None if schema is None else schema_of(schema)
+        given = (X, y, sensitive_features)
+        read = grouped_arrays if declared is None else partial(grouped_table, declared)
+        data, classes = read(draft, *given, weights.get("sample_weight"))
+        raw = raw_table if declared is None else partial(whole_table, declared)
         with Spending(self.ledger, command="fit") as spending:
-            data = spending.followed(data, lambda: raw_table(X, y, sensitive_features))
-            assumed = read_from_records(self, sensitive_features)
-            draft.fit_grouped(data, public_assumptions=assumed, spending=spending)
-        draft.classes_ = classes
+            data = spending.followed(data, lambda: raw(*given))
+            assumed = read_from_records(self, sensitive_features, schema=declared, before=fitted_before())
+            plain = None if declared is None else declared.to_dict()
+            draft.fit_grouped(data, public_assumptions=assumed, feature_schema=plain, spending=spending)
+        draft.classes_, draft.group_sizes, draft.table = classes, self.group_sizes, self.table
         return self._become(draft)
 
     def fit_grouped(
@@ -180,7 +195,7 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
 
     def _records(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self)
-        return records_of(self, X, shape=self.score_model_.shape)
+        return model_records(self, X)
 
     def scores(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of records that are already encoded."""
@@ -191,11 +206,13 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
     ) -> NDArray[Any]:
         """The predicted label of each record, by the rule that was certified.
 
-        Only ``dp_postprocess`` needs ``sensitive_features``. ``person_ids`` tell apart people with equal records,
-        for predictors that toss coins.
+        Only ``dp_postprocess`` needs ``sensitive_features``, or the protected columns of a table that it was fitted on
+        with a schema. ``person_ids`` tell apart people with equal records, for predictors that toss coins.
         """
+        X = known_table(X)
         records = self._records(X)
-        groups = None if sensitive_features is None else codes_of(sensitive_features, len(records), self.group_names_)
+        asked = sensitive_features is not None or self.predictor_.flips is not None
+        groups = known_groups(self, X, sensitive_features, len(records)) if asked else None
         return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
 
     def reasons(self, table: Any, *, k: int = 4, person_ids: Sequence[Any] | None = None) -> pd.DataFrame:
@@ -206,20 +223,6 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
         """
         check_is_fitted(self)
         return reasons_of(self, table, k=k, person_ids=person_ids)
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        sensitive_features: ArrayLike | None = None,
-    ) -> float:
-        """Accuracy of `predict`."""
-        decisions = self.predict(X, sensitive_features=sensitive_features)
-        from sklearn.metrics import accuracy_score
-
-        return float(accuracy_score(y, decisions, sample_weight=sample_weight))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two labels by the model, shape (n_samples, 2).
@@ -243,34 +246,6 @@ class FairDPClassifier(ShownInNotebooks, Parameters, ClassifierMixin, BaseEstima
         """The fairness certificate in words, with what it does not promise."""
         check_is_fitted(self)
         return certificate_statement(self.certificate_)
-
-    def evaluate(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: Any = None,
-        confidence: float = 0.95,
-        random_state: int = 0,
-    ) -> "Evaluation":
-        """Metrics on labelled records by group, as fairlearn's ``MetricFrame``, with an interval for every gap.
-
-        These are exact figures of real records: for the data holder's eyes only, outside the privacy guarantee.
-        """
-        check_is_fitted(self)
-        from fairdp.metrics.evaluation import evaluation_of
-
-        return evaluation_of(
-            self, X, y, sensitive_features=sensitive_features, confidence=confidence, random_state=random_state
-        )
-
-    def paper_bounds(self, X: Any, y: Any, *, sensitive_features: Any = None, **options: Any) -> PaperBounds:
-        """The paper's own certificates of this model, as diagnostics: none of them is certified.
-
-        Theorem 2, and Proposition 3 (τ_emp) on these records, in the paper the training records: exact figures, for the
-        data holder's eyes only. ``options``: ``confidence``, ``release_epsilon`` (ε' of Remark 2), ``random_state``.
-        """
-        return paper_bounds_of(self, labelled_arrays(self, X, y, sensitive_features), **options)
 
     def retarget(
         self, *, max_gap: float | None = None, min_ratio: float | None = None, price: float | None = None

@@ -232,4 +232,4 @@ def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, A
     if not (isinstance(data, tuple) and len(data) == 3):
         kind = type(data).__name__
         raise InputError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
-    return *grouped_arrays(estimator, *data), read_from_records(estimator, data[2])
+    return *grouped_arrays(estimator, *data), read_from_records(estimator, data[2], schema=None, before=())

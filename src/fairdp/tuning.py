@@ -153,6 +153,8 @@ def _planned(
     settings, split_key = _settings(estimator, candidates[0], budget.epsilon), generators.key("hold out")
     counts_std = sizes_std(budget) if settings.known_sizes == NOISY else 0.0
     parts = hold_out(settings, data, generators, split_key=split_key, noise=SizesNoise(std=counts_std))
+    released = reading is not None or settings.known_sizes == NOISY
+    budget = budget.for_records(sum(parts.sizes) / (1 - parts.fraction), released=released)
 
     def selection(epsilon: float) -> Selection:
         spends = []

@@ -185,3 +185,25 @@ def test_a_delta_of_one_record_is_refused():
 def test_an_epsilon_that_promises_nothing_is_refused():
     with pytest.raises(ValueError, match="epsilon must be at most 100, got 101"):
         PrivacyBudget(epsilon=101.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "delta"),
+    [(99_999, 1e-5), (100_000, 1e-6), (110_000, 9e-7), (250_000, 4e-7), (1e6, 1e-7), (3e8, 3e-10)],
+)
+def test_the_default_delta_is_lowered_where_it_would_not_be_below_one_over_n(n_samples, delta):
+    adapted = PrivacyBudget(epsilon=1.0, delta=1e-5, adapts=True).for_records(n_samples, released=False)
+    assert adapted == PrivacyBudget(epsilon=1.0, delta=delta)
+    assert adapted.delta < 1 / n_samples
+
+
+@pytest.mark.parametrize(
+    ("budget", "released"),
+    [
+        (PrivacyBudget(epsilon=1.0, delta=2e-5), False),
+        (PrivacyBudget(epsilon=1.0, delta=1e-5, adapts=True), True),
+    ],
+)
+def test_a_delta_that_was_chosen_or_spent_is_refused_instead(budget, released):
+    with pytest.raises(ValueError, match=r"delta must be below 1/n = 5e-06 .* Use 5e-07 or less"):
+        budget.for_records(200_000, released=released)

@@ -80,7 +80,7 @@ def test_named_data_sets(source):
             {"table": None},
             r"^there is nothing to train on: name a table, TABLE .* such as dataset adult\.$",
         ),
-        ({"test_fraction": 0.0}, r"^test_fraction must be in \(0, 1\), got 0\.0\.$"),
+        ({"test_fraction": 1.0}, r"^test_fraction must be in \[0, 1\), got 1\.0\.$"),
     ],
 )
 def test_sources_that_say_too_much_or_too_little_are_refused(source, changes, message):

@@ -36,12 +36,14 @@ RDP_ORDERS = (*range(2, 65), 72, 80, 96, 128, 192, 256, 512, 1024)
 class PrivacyBudget:
     """The (ε, δ) that a run may spend; an infinite ε is the labelled debugging mode without noise.
 
-    ``accountant`` is the one that was chosen to compute ε; `accountant_for` says which one does.
+    ``accountant`` is the one that was chosen to compute ε; `accountant_for` says which one does. A δ that ``adapts`` is
+    the default, and lowered where there are too many records for it.
     """
 
     epsilon: float
     delta: float
     accountant: str = "pld"
+    adapts: bool = False
 
     def __post_init__(self) -> None:
         if not (isinstance(self.epsilon, Real) and self.epsilon > 0):
@@ -68,6 +70,21 @@ class PrivacyBudget:
     def stated_by(self) -> str:
         """The accountant whose ε is kept within the budget, and stated."""
         return accountant_for(self.delta, self.accountant)
+
+    def for_records(self, n_samples: float, *, released: bool) -> "PrivacyBudget":
+        """The budget with a δ below 1/n: a default that is not becomes a tenth of that, rounded down to one digit.
+
+        Not where anything was ``released`` for the first δ, such as n itself: a δ that follows from an outcome promises
+        less than one that was fixed, so that is refused.
+
+        >>> PrivacyBudget(epsilon=1.0, delta=1e-5, adapts=True).for_records(300_000, released=False).delta
+        3e-07
+        """
+        if self.adapts and not released and self.delta >= 1 / n_samples:
+            digits, exponent = f"{0.1 / n_samples:.12e}".split("e")
+            return replace(self, delta=float(f"{digits[0]}e{exponent}"), adapts=False)
+        self.check_for(n_samples)
+        return replace(self, adapts=False)
 
     def check_for(self, n_samples: float) -> None:
         """Refuse a δ that would allow a record to be published: it must be below 1/n."""

@@ -17,6 +17,7 @@ from fairdp.accounting.words import (
     statistics_in_words,
     survey_in_words,
 )
+from fairdp.config.parameters import Parameters
 
 NOT_COVERED = (
     "exact metrics and record counts that commands print (for the data holder's eyes only)",
@@ -103,6 +104,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
     lines = [
         f"The model is {_level(spent)}-differentially private for adding or removing one record.",
         f"Epsilon by group: {by_group}.",
+        *_delta_lines(spent),
         *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
         *_survey_lines(spent),
         *_histogram_lines(spent),
@@ -146,6 +148,13 @@ def _level(spent: PrivacySpent) -> str:
     epsilon = rounded_up(spent.epsilon)
     pure = spent.noise_allocation == "laplace" and spent.selection is None and spent.reading is None
     return epsilon if pure else f"({epsilon}, {spent.delta!r})"
+
+
+def _delta_lines(spent: PrivacySpent) -> list[str]:
+    n_samples = sum(spent.planned_sizes.values()) / (1 - spent.certify_fraction)
+    # The default would not do for so many.
+    said = spent.noise_allocation != "laplace" and Parameters.delta * n_samples >= 1
+    return [f"Delta is below one over the number of records ({spent.group_sizes}: {n_samples:.2g})."] if said else []
 
 
 def _gaussian_lines(spent: PrivacySpent) -> list[str]:

@@ -15,6 +15,8 @@ _ASSUMPTIONS = {
     NAMES_READ: "the group names were read from the records, because none were declared",
     PUBLISHED: "the data set is published, and the sizes of its groups with it",
 }
+# What stands before the model in a pipeline and has learnt from the rows: the code, and then the names of its steps.
+FITTED_BEFORE = "fitted_on_records_before: "
 
 # What a method releases beside the gradient.
 DECISIONS, DECISIONS_BY_LABEL = "decisions_by_group", "decisions_by_group_and_label"
@@ -51,6 +53,12 @@ def survey_in_words(code: str) -> str:
 
 def assumption_in_words(code: str) -> str:
     """What is treated as public; an assumption stated by a user is in words already."""
+    if code.startswith(FITTED_BEFORE):
+        return (
+            f"what {code.removeprefix(FITTED_BEFORE)}, before the model in a pipeline, learnt from the private rows: "
+            "that is outside the guarantee, and no epsilon covers it (declare the columns instead, with "
+            "fairdp.SchemaEncoder or fit(..., schema=...), or scale by bounds that you know)"
+        )
     return _ASSUMPTIONS.get(code, code)
 
 

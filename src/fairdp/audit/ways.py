@@ -110,7 +110,7 @@ class ByArrays:
 
     def __call__(self, table: Table, place: Path, settings: Settings) -> Files:
         arrays, out = table.arrays(self.shape), place / FOLDER
-        weights = {"sample_weight": 2 * arrays.weights} if self.weighted else {}
+        weights: dict[str, Any] = {"sample_weight": 2 * arrays.weights} if self.weighted else {}
         estimator = FairDPClassifier(**settings)
         groups = [self.group(name) for name in arrays.sex]
         estimator.fit(arrays.X, arrays.y, sensitive_features=groups, **weights)

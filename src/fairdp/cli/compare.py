@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairdp import _checks
 from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import (
@@ -152,6 +153,8 @@ def _populations(
     from fairdp.commands.records import Source
     from fairdp.experiments.sweeps.populations import Population
 
+    # Models are compared by what they do on test records.
+    _checks.in_unit_interval(test_fraction=of_table["test_fraction"])
     of_table["sensitive"] = of_table["sensitive"] or ()
     written = taken_format(of_table)
     sources = [Source(table=table, dataset=name, written=written, **of_table) for name in dataset or (None,)]

@@ -62,6 +62,8 @@ def _print_side_by_side(models: "list[DemoModel]") -> None:
 def _column(model: "DemoModel") -> dict[str, str]:
     """What the table says of one model, by the names of its rows."""
     report, metrics, privacy = model.report, model.report.metrics, model.report.privacy
+    # Named data sets have test records.
+    assert metrics is not None
     found = {
         "method": report.method,
         "data": report.dataset,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from fairdp._checks import InputError
 from fairdp._format import bound_above
@@ -185,12 +186,19 @@ table_options = together(
         type=float,
         default=0.2,
         show_default=True,
-        help="Fraction of TABLE kept for testing.",
+        help="Fraction of TABLE kept for testing; 0 for none.",
     ),
     format_options,
 )
 data_options = together(
-    in_section(DATA, "--dataset", help="A named data set instead of TABLE; see `fairdp data list`."), table_options
+    in_section(DATA, "--dataset", help="A named data set instead of TABLE; see `fairdp data list`."),
+    table_options,
+    in_section(
+        DATA,
+        "--test",
+        type=click.Path(path_type=Path),
+        help="Labelled table to test on; all of TABLE is then used.",
+    ),
 )
 # What commands that train a model write.
 model_options = together(
@@ -233,8 +241,11 @@ def taken_source(parameters: dict[str, Any]) -> "Source":
     """Where a command's records come from, taken out of its options."""
     from fairdp.commands.records import Source
 
-    names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction")
+    names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction", "test")
     given = {name: parameters.pop(name) for name in names_of_options}
+    typed = click.get_current_context().get_parameter_source("test_fraction") is not ParameterSource.DEFAULT
+    if given["test"] is not None and typed:
+        raise click.UsageError("give --test or --test-fraction, not both.")
     return Source(**{**given, "sensitive": given["sensitive"] or ()}, written=taken_format(parameters))
 
 

@@ -44,11 +44,13 @@ def print_fit(report: "FitReport", *, as_json: bool) -> None:
         print(f"chosen: {', '.join(f'{name}={value}' for name, value in report.tuned.chosen.items())}")
     print_table(None, _privacy_rows(report.privacy))
     bounds = _bounds(report.certificate)
-    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report.metrics)]
-    rows.insert(4, (*_by_group_row(report.metrics), ""))
-    measured = "on the test records" if report.n_train is not None else "from the noisy counts"
-    level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
-    print_table(None, rows, headers=("", measured, level))
+    if report.metrics is None:
+        print("nothing was measured: there are no test records, and no certificate\n")
+    else:
+        rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report.metrics)]
+        rows.insert(4, (*_by_group_row(report.metrics), ""))
+        level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
+        print_table(None, rows, headers=("", report.measured, level))
     if report.frontier and report.chosen and len(report.frontier) > 1:
         print_frontier(report.frontier, report.chosen)
     print(f"{report.statement}\n\n{report.certificate_statement}\n")

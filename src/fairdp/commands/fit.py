@@ -16,7 +16,7 @@ from fairdp.certify.certificate import Certificate
 from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
-from fairdp.commands.measuring import hidden_beforehand, measure, warnings_of
+from fairdp.commands.measuring import hidden_beforehand, measure, say_equal, warnings_of
 from fairdp.commands.progress import progress_bar, say, say_spent, say_treated
 from fairdp.commands.records import Records, Source, load_records, training_sizes
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
@@ -86,6 +86,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     reader = _reader(task, chosen, spending)
     records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
     say_treated(records.treated)
+    say_equal(records.train, records.test, task.source.test)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -266,12 +267,17 @@ def _train(
     return estimator, used
 
 
-def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> tuple[int, Mapping[str, Any]]:
-    """Certification records and metrics: exact ones for the data holder, or what follows from the released counts."""
+def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> tuple[int, Mapping[str, Any] | None]:
+    """Certification records and metrics: exact ones for the data holder, or what follows from the released counts.
+
+    Without records to test on there are only the counts; without a certificate there are none of these either.
+    """
     certificate = estimator.certificate_
     if private and isinstance(certificate, Certificate):
         counted = sum(max(0, n) for group in certificate.counts for row in group for n in row)
         return counted, estimated_metrics(certificate)
+    if not records.test.n_samples:
+        return estimator.n_certify_, estimated_metrics(certificate) if isinstance(certificate, Certificate) else None
     return estimator.n_certify_, measure(estimator, records.test)
 
 

@@ -35,9 +35,10 @@ class FitReport:
     """What a run produced, spent, measured and promised.
 
     ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
-    counts, and the other sizes are None. ``verdict`` follows from counts that are paid for, and ``frontier`` is what
-    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means,
-    ``treated`` which cells of the table were not as declared, by column, exactly.
+    counts, and the other sizes are None. Without test records they come from these counts too, and are None if there
+    is no certificate. ``verdict`` follows from counts that are paid for, and ``frontier`` is what the model offers at
+    other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means, ``treated`` which
+    cells of the table were not as declared, by column, exactly.
     """
 
     method: str
@@ -45,7 +46,7 @@ class FitReport:
     n_train: int | None
     n_certify: int
     n_test: int | None
-    metrics: Mapping[str, Any]
+    metrics: Mapping[str, Any] | None
     privacy: PrivacySpent
     certificate: Certificate | NotCertified
     notes: Mapping[str, object]
@@ -59,6 +60,11 @@ class FitReport:
     positive: str
     treated: Mapping[str, Mapping[str, int]] | None = None
     tuned: Tuned | None = None
+
+    @property
+    def measured(self) -> str:
+        """What the metrics are of."""
+        return "on the test records" if self.n_test else "from the noisy counts"
 
     @property
     def certificate_statement(self) -> str:

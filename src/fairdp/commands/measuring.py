@@ -1,18 +1,22 @@
 """What a model does on records, and what to warn a user about."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fairdp._checks import SavedModelError
 from fairdp.accounting.words import FRONTIER
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
+from fairdp.commands.progress import say
 from fairdp.data.grouped import GroupedData
 from fairdp.frontier.outlook import SurveyNoise, outlook_of, outlook_warning
 from fairdp.metrics.rates import collapse_warning
 from fairdp.metrics.scored_records import evaluate_decisions
 from fairdp.run.plan import PlannedRun
+from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints, used_records_of
 
 
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
@@ -23,9 +27,40 @@ def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
     return evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
 
 
-def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any]) -> list[str]:
-    """What to know before relying on these metrics."""
-    collapse = collapse_warning(metrics["positive_rate"])
+def say_equal(train: GroupedData, test: GroupedData, path: Path | None) -> None:
+    """Tell the data holder, and nobody else, of records in a test file that are in the training table too."""
+    if path is None:
+        return
+    used = UsedRecords.new()
+    equal = used.with_use(TRAINING, fingerprints(train, used.key)).overlaps(fingerprints(test, used.key))[TRAINING]
+    if equal:
+        say(
+            f"warning: {equal} of the {test.n_samples} records in {str(path)!r} equal some of the training table; if "
+            "they are the same people, what is measured on them flatters the model."
+        )
+
+
+def seen_before(folder: Path, estimator: FairDPClassifier, data: GroupedData) -> list[str]:
+    """A warning if some of these records equal those that a saved model was trained on; for the data holder's eyes."""
+    digest = estimator.score_model_.digest()
+    try:
+        used = used_records_of(folder, digest)
+    except SavedModelError as error:
+        return [f"it is not known which records the model was trained on: {error.template}"]
+    if used is None:
+        return []
+    equal = used.of_model(digest).overlaps(fingerprints(data, used.key)).get(TRAINING, 0)
+    if not equal:
+        return []
+    return [
+        f"{equal} of the {data.n_samples} records equal some that the model was trained on; if they are the same "
+        "people, what is measured on them flatters the model: measure it on others."
+    ]
+
+
+def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any] | None) -> list[str]:
+    """What to know before relying on these metrics; None where nothing was measured."""
+    collapse = None if metrics is None else collapse_warning(metrics["positive_rate"])
     found = [collapse] if collapse else []
     certificate = estimator.certificate_
     if isinstance(certificate, Certificate):

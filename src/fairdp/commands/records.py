@@ -6,23 +6,26 @@ from pathlib import Path
 
 import numpy as np
 
-from fairdp import _checks
 from fairdp._checks import InputError
 from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
 from fairdp.commands.split_keys import new_split_key
+from fairdp.config import limits
 from fairdp.data.catalog import load_dataset
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.inference import infer_schema
 from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
-from fairdp.data.tables import Observe, Read, load_table
+from fairdp.data.tables import Observe, Read, encode_file, load_table
 from fairdp.data.treatments import Treated
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the records come from: a table, of which is said how it is written, or a named data set."""
+    """Where the records come from: a table, of which is said how it is written, or a named data set.
+
+    Records to test on are in a table of their own, ``test``, or a fraction of the table; none at a fraction of zero.
+    """
 
     table: Path | None
     dataset: str | None
@@ -32,6 +35,12 @@ class Source:
     schema: Path | None
     test_fraction: float
     written: TableFormat = PLAIN
+    test: Path | None = None
+
+    @property
+    def set_aside(self) -> float:
+        """The fraction of the table that is tested on instead of being used."""
+        return 0.0 if self.test is not None else self.test_fraction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +93,7 @@ def load_records(
     if source.label is None or not source.sensitive:
         missing = "`label`" if source.label is None else "`sensitive`"
         raise InputError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
-    _checks.in_unit_interval(test_fraction=source.test_fraction)
+    limits.fraction(test_fraction=source.test_fraction)
     table = load_table(
         path,
         label=source.label,
@@ -99,7 +108,12 @@ def load_records(
     places = None if observe is None else np.arange(table.data.n_samples)
     whole = replace(table.data, expendable=True, rows=places)
     key = int.from_bytes(split_key or new_split_key(), "little")
-    train, test = split_by_own_coin(whole, seed=key, share=source.test_fraction)
+    if source.set_aside:
+        train, test = split_by_own_coin(whole, seed=key, share=source.set_aside)
+    else:
+        train, test = whole, whole.take(np.arange(0))
+    if source.test is not None:
+        test = encode_file(source.test, table.schema)
     paid = read is not None and source.schema is None
     assumed = () if table.schema.declared or paid else (READ_FROM_TABLE,)
     return Records(
@@ -116,7 +130,7 @@ def load_records(
 
 def training_sizes(source: Source, sizes: Mapping[str, float]) -> dict[str, float]:
     """What sizes declared for a table say of its training records: the rest is for testing."""
-    share = 1.0 if source.table is None else 1 - source.test_fraction
+    share = 1.0 if source.table is None else 1 - source.set_aside
     return {name: share * size for name, size in sizes.items()}
 
 
@@ -149,6 +163,6 @@ def _read_as(schema: TableSchema) -> list[str]:
 
 
 def _refuse_table_options(source: Source) -> None:
-    told = [name for name in ("label", "positive", "schema") if getattr(source, name)]
+    told = [name for name in ("label", "positive", "schema", "test") if getattr(source, name)]
     for name in (*told, *source.written.to_dict()):
         raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")

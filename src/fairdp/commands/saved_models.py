@@ -16,7 +16,7 @@ from fairdp._checks import DataError, InputError, ParameterError, SavedModelErro
 from fairdp._files import json_bytes, write_out
 from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.measuring import warnings_of
+from fairdp.commands.measuring import seen_before, warnings_of
 from fairdp.commands.progress import say_treated
 from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.distinct import spellings_of
@@ -125,7 +125,7 @@ def run_predict(
     if estimator.predictor_.tosses_coins:
         chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
         frame.insert(2, "chance", chances)
-    frame = pd.concat([pd.DataFrame(kept), frame], axis=1)
+    frame = pd.concat([_as_written(rows, id_columns, table, schema.format), frame], axis=1)
     if k is not None:
         frame = pd.concat([frame, estimator.reasons(rows, k=k, person_ids=ids)], axis=1)
     content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
@@ -149,6 +149,13 @@ def _ids(rows: pd.DataFrame, names: Sequence[str], table: Path) -> dict[str, lis
                 "id_columns", name, "is the name of a column that is written", "rename it in the table"
             )
     return {name: spellings_of(rows[name]) for name in names}
+
+
+def _as_written(rows: pd.DataFrame, names: Sequence[str], table: Path, written: TableFormat) -> pd.DataFrame:
+    """These columns as they are in the file: with its types, and texts to the letter, whatever numbers look like."""
+    if names and written.rewrites_cells:
+        rows = read_table(table, replace(written, decimal=None, thousands=None, day_first=None))
+    return rows[list(names)].reset_index(drop=True)
 
 
 def _groups(
@@ -193,6 +200,8 @@ def run_evaluate(
         decisions=decisions,
     )
     metrics = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
+    # The test records of a named data set are none that a model was trained on.
+    seen = [] if table is None else seen_before(folder, estimator, test)
     return EvaluationReport(
         method=estimator.method,
         positive=str(estimator.classes_[1]),
@@ -200,7 +209,7 @@ def run_evaluate(
         metrics=metrics,
         confidence=confidence,
         intervals=intervals,
-        warnings=tuple(warnings_of(estimator, metrics)),
+        warnings=(*seen, *warnings_of(estimator, metrics)),
         treated=counts_by_column(told),
     )
 

@@ -56,7 +56,7 @@ class Parameters:
         "Privacy budget ε for adding or removing one record; inf trains without noise, for debugging.",
         when_none=f"{DEFAULT_EPSILON:g}, or what `noise_multiplier` and `n_steps` spend",
     )
-    delta: float = parameter(1e-5, PRIVACY, "Privacy budget δ; must be below one over the number of records.")
+    delta: float = parameter(1e-5, PRIVACY, "Privacy budget δ, below 1/n for n records; the default adapts to known n.")
     noise_multiplier: float | None = parameter(
         None,
         PRIVACY,

@@ -9,26 +9,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from pandas.api import types
+from sklearn.utils.validation import validate_data
 
 from fairdp import _checks
 from fairdp._checks import DataError, ParameterError
 from fairdp.config import limits
-from fairdp.data.frames import known_table
+from fairdp.data.frames import frame_of, is_table, known_table
 from fairdp.data.grouped import GroupedData
-from fairdp.data.labels import binary_codes, label_codes
+from fairdp.data.labels import binary_codes
 from fairdp.data.sensitive import codes_of, groups_of
 
 
 def grouped_arrays(
     estimator: Any,
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None,
     sensitive_features: ArrayLike | None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[GroupedData, NDArray[Any]]:
     """Records to fit an estimator on, and the two labels in order; the estimator notes names of features."""
-    with _own_remedies():
+    with _own_remedies(X):
         records, labels = validate_data(estimator, X, y, dtype=np.float32, allow_nd=True)
     classes, codes = binary_codes(labels)
     groups, names = _declared_or_read(estimator, sensitive_features, len(codes))
@@ -118,40 +119,42 @@ def shares_of(sample_weight: ArrayLike, n_samples: int, max_sample_weight: float
 
 def records_of(estimator: Any, X: ArrayLike, *, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Records for an estimator that was fitted on records of this shape."""
-    with _own_remedies():
-        records: NDArray[np.float32] = validate_data(
-            estimator, known_table(X), dtype=np.float32, allow_nd=True, reset=False
-        )
+    X = known_table(X)
+    with _own_remedies(X):
+        records: NDArray[np.float32] = validate_data(estimator, X, dtype=np.float32, allow_nd=True, reset=False)
     if records.shape[1:] != shape:
         raise DataError(f"X has records of shape {records.shape[1:]}, but the model was fitted on {shape}.")
     return records
 
 
-def labelled_arrays(estimator: Any, X: ArrayLike, y: ArrayLike, sensitive_features: ArrayLike | None) -> GroupedData:
-    """Labelled records of the groups that a fitted estimator knows."""
-    check_is_fitted(estimator)
-    records, names = records_of(estimator, X, shape=estimator.score_model_.shape), estimator.group_names_
-    labels = label_codes(y, estimator.classes_)
-    if len(labels) != len(records):
-        raise DataError(f"y has {len(labels)} entries, but X has {len(records)} records.")
-    return GroupedData(records, labels, codes_of(sensitive_features, len(records), names), names)
-
-
 @contextmanager
-def _own_remedies() -> Iterator[None]:
+def _own_remedies(X: Any) -> Iterator[None]:
     """scikit-learn's sentence and our remedy: its own advice, an imputer, would read the private rows for nothing."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         first = str(error).splitlines()[0].rstrip(".")
         if "NaN" in first:
             raise DataError(
                 f"{first}; fill missing values with a number that you know, not with one of these rows, which would be "
-                "in no epsilon, or read the table by a schema that says missing: indicator."
+                "in no epsilon, or declare missing: indicator in a schema and pass it as `schema`."
             ) from None
-        if first.startswith("could not convert"):
+        words = _not_numbers(X)
+        if words or first.startswith("could not convert"):
+            named = f" (X has other than numbers in {', '.join(words[:5])}{', …' if len(words) > 5 else ''})"
             raise DataError(
-                f"{first}; read words and dates by a schema, or encode them by categories that you state, such as "
+                f"{first}{named if words else ''}; declare what the columns may hold and pass it as `schema`: fairdp "
+                "schema TABLE proposes one. Or encode words by categories that you state, such as "
                 "OneHotEncoder(categories=...)."
             ) from None
+        if isinstance(error, TypeError):
+            raise
         raise DataError(str(error)) from None
+
+
+def _not_numbers(X: Any) -> list[str]:
+    """Columns of a table whose type is not that of numbers."""
+    if not is_table(X):
+        return []
+    kinds = frame_of(X).dtypes
+    return [repr(name) for name, kind in kinds.items() if not types.is_numeric_dtype(kind)]

@@ -24,6 +24,18 @@ def frame_of(rows: Any) -> pd.DataFrame:
     raise DataError(f"rows must be a table of pandas, polars or Arrow, got {type(rows).__name__}.")
 
 
+def is_table(values: Any) -> bool:
+    """Whether these are rows of named columns, as `frame_of` takes them; a column by itself is none.
+
+    >>> [is_table(values) for values in (pd.DataFrame({"age": [30]}), pd.Series([30]), [[30]])]
+    [True, False, False]
+    """
+    if isinstance(values, pd.DataFrame | pa.RecordBatch | pa.Table):
+        return True
+    column = isinstance(values, pa.ChunkedArray) or type(values).__name__ == "Series"
+    return hasattr(values, "__arrow_c_stream__") and not column
+
+
 def known_table(values: Any) -> Any:
     """A table that knows nothing but Arrow's interface, and may be read once, as a frame; all else as it is."""
     unknown = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "to_pandas")

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
-from fairdp.data.labels import label_codes
+from fairdp.data.by_schema import known_groups, known_labels, schema_for
+from fairdp.data.frames import known_table
 from fairdp.data.sensitive import groups_of
 from fairdp.metrics.intervals import confidence_intervals, drawn_rates, gap_interval, including, ratio_interval
 from fairdp.metrics.rates import Counts, decision_counts
@@ -92,10 +93,16 @@ class Evaluation(MetricFrame):
         return f"{by_group}<p>Intervals at confidence {self.confidence:g}:</p>{intervals}"
 
 
-def evaluation_of(model: Any, X: ArrayLike, y: ArrayLike, *, sensitive_features: Any, **options: Any) -> Evaluation:
+def evaluation_of(model: Any, X: Any, y: ArrayLike | None, *, sensitive_features: Any, **options: Any) -> Evaluation:
     """What a fitted model decides about labelled records, whose groups need not be those it was trained on."""
-    labels = label_codes(y, model.classes_)
+    X = known_table(X)
+    schema, labels = schema_for(model, X), known_labels(model, X, y)
     scores = model.decision_function(X)
+    codes = known_groups(model, X, None, len(scores)) if sensitive_features is None else None
+    if codes is not None and schema is not None:
+        # What the schema makes of the protected columns: a value that it does not name counts as its other one.
+        named = np.array(schema.group_names, dtype=object)[codes]
+        sensitive_features = pd.Series(named, name=" & ".join(schema.sensitive))
     groups, names = groups_of(sensitive_features, len(scores))
     decides_by_group = model.predictor_.flips is not None
     decided = model.predict(X, sensitive_features=sensitive_features if decides_by_group else None)

@@ -84,4 +84,6 @@ class PrivacyGoal:
         elif not self.epsilon_follows:
             epsilon = DEFAULT_EPSILON
         assert epsilon is not None
-        return PrivacyBudget(epsilon=epsilon, delta=self.delta, accountant=self.accountant)
+        # An ε that follows is that of the δ it was computed for.
+        adapts = self.delta == Parameters.delta and not self.epsilon_follows
+        return PrivacyBudget(epsilon=epsilon, delta=self.delta, accountant=self.accountant, adapts=adapts)

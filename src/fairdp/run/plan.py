@@ -80,7 +80,8 @@ def plan_run(
     check_group_parameters(method, training)
     names, numbers = tuple(sizes), tuple(sizes.values())
     training = {**training, "group_weights": in_order("group_weights", training.get("group_weights"), names)}
-    budget.check_for(sum(numbers) / (1 - certify_fraction))
+    read = reading is not None or (selection is not None and selection.reading is not None)
+    budget = budget.for_records(sum(numbers) / (1 - certify_fraction), released=read or group_sizes == NOISY)
     if noise_multiplier is not None and training["n_steps"] is not None:
         training = at_fixed_rate(training, method, kind)
     check_groups(names, numbers, None if METHODS[method].closed_form else training["sample_rate"])

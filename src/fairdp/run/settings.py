@@ -9,7 +9,7 @@ from fairdp import _checks
 from fairdp._checks import ParameterError
 from fairdp.accounting.account import known_sizes
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.accounting.words import NAMES_READ, READ_FROM_TABLE
+from fairdp.accounting.words import FITTED_BEFORE, NAMES_READ, READ_FROM_TABLE
 from fairdp.config.certificate import METRICS, NoCertificate
 from fairdp.config.defaults import (
     ROW_NORMS,
@@ -45,9 +45,16 @@ def assumed_with(assumed: tuple[str, ...], schema: TableSchema | None, *, paid: 
     return (*assumed, READ_FROM_TABLE) if free and READ_FROM_TABLE not in assumed else assumed
 
 
-def read_from_records(estimator: Parameters, sensitive_features: object) -> tuple[str, ...]:
-    """What counts as public because it was read from the records: the names of the groups, unless they are declared."""
-    return (NAMES_READ,) if sensitive_features is not None and declared_groups(estimator) is None else ()
+def read_from_records(
+    estimator: Parameters, sensitive_features: object, *, schema: TableSchema | None, before: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What counts as public because it was read from the records: the names of the groups, unless they are declared.
+
+    And what steps ``before`` the estimator, in a pipeline, have learnt from them.
+    """
+    learnt = (FITTED_BEFORE + ", ".join(before),) if before else ()
+    undeclared = sensitive_features is not None and schema is None and declared_groups(estimator) is None
+    return (*learnt, NAMES_READ) if undeclared else learnt
 
 
 @dataclass(frozen=True, kw_only=True)
