@@ -153,7 +153,7 @@ def test_fit_prints_every_key_of_the_contract(answer):
 
 
 def test_fit_as_text_states_the_guarantee(run):
-    result = run("fit", "--dataset", "synthetic", *SETTINGS)
+    result = run("fit", "--dataset", "synthetic", *SETTINGS, "--verbose")
     assert result.code == 0
     assert "differentially private for adding or removing one record" in result.out
     assert "the guarantee holds only while that seed is secret" in result.out
@@ -163,7 +163,7 @@ def test_fit_as_text_states_the_guarantee(run):
 
 
 def test_fit_without_a_certificate_says_why(run):
-    result = run("fit", "--dataset", "synthetic", *UNCERTIFIED)
+    result = run("fit", "--dataset", "synthetic", *UNCERTIFIED, "--verbose")
     assert result.code == 0
     assert "not certified, because no records were held out for it (certify_fraction=0)." in result.out
     assert "With confidence" not in result.out
@@ -229,14 +229,16 @@ def test_a_schema_read_from_the_table_is_warned_of_and_a_declared_one_is_not(ans
     columns = ("--label", "approved", "--sensitive", "sex")
     read = answer("fit", table, *columns, *UNCERTIFIED)
     assert any("read from the table with noise, which epsilon includes" in text for text in read["warnings"])
-    assert "The 8 columns of the table were read with noise" in run("fit", table, *columns, *UNCERTIFIED).out
+    said = run("fit", table, *columns, *UNCERTIFIED, "--verbose").out
+    assert "The 8 columns of the table were read with noise" in said
+    assert "reading of the columns" in said
     clean = ("--method", "clean", "--n-steps", 20, "--seed", 0)
     assert any("count as public" in text for text in answer("fit", table, *columns, *clean)["warnings"])
 
     (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     declared = (*columns, "--schema", tmp_path / "schema.yaml")
     assert not any("read from the table" in text for text in answer("fit", table, *declared, *UNCERTIFIED)["warnings"])
-    assert "Assumed public: " not in run("fit", table, *declared, *UNCERTIFIED).out
+    assert "Assumed public: " not in run("fit", table, *declared, *UNCERTIFIED, "--verbose").out
 
 
 def test_several_protected_columns_are_intersections(answer, table):
@@ -340,6 +342,6 @@ def test_a_proposed_schema_trains_and_says_where_it_came_from(run, table, tmp_pa
     for declared, warned in ((False, True), (True, False)):
         text = proposal.out.replace("declared: false", f"declared: {str(declared).lower()}")
         (tmp_path / "loans.yaml").write_text(text)
-        result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED)
+        result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED, "--verbose")
         assert result.code == 0, result.err
         assert ("because no schema was declared" in result.out or "read from the table" in result.out) is warned

@@ -72,7 +72,7 @@ def plan(
     **parameters: Any,
 ) -> None:
     """Show the noise, epsilon for every group and the expected width of the certificate, before touching any data."""
-    from fairdp.cli.printing import print_plan
+    from fairdp.cli.plan_table import print_plan
     from fairdp.commands.plan import CertificatePlan, plan_report
     from fairdp.config.certificate import METRICS
 

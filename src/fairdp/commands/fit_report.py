@@ -36,7 +36,8 @@ class FitReport:
 
     ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
     counts, and the other sizes are None. ``verdict`` follows from counts that are paid for, and ``frontier`` is what
-    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means.
+    the model offers at other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means:
+    the value of column ``label``, or without one a text.
     """
 
     method: str
@@ -56,6 +57,7 @@ class FitReport:
     frontier: tuple[FrontierPoint, ...] | None
     chosen: FrontierPoint | None
     positive: str
+    label: str | None = None
     tuned: Tuned | None = None
 
     @property
@@ -66,7 +68,7 @@ class FitReport:
     def to_json(self) -> dict[str, object]:
         """Plain values under the names users see."""
         plain = {**to_plain(self), "certificate": certificate_record(self.certificate)}
-        del plain["chosen"]
+        del plain["chosen"], plain["label"]
         quality, target = self.verdict.quality, self.verdict.target
         plain |= {
             "quality": None if quality is None else quality.to_dict(),

@@ -15,6 +15,8 @@ from fairdp.frontier.sketch import prefix_root
 
 # No number of records beyond this multiple is worth naming.
 _MOST = 1e4
+# A rate is between 0 and 1: whoever knows it only to this knows nothing of it.
+NOT_AT_ALL = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +104,26 @@ def outlook_warning(groups: list[GroupOutlook]) -> str | None:
     if not hidden:
         return None
     each = ", ".join(
-        f"{group.group} (to about ±{group.standard_error:.2f}; {group.records_needed:,.0f} training records or an "
-        f"epsilon of {group.epsilon_needed:g} would do)"
+        f"{group.group} ({_seen(group.standard_error)}; {group.records_needed:,.0f} training records or an epsilon of "
+        f"{group.epsilon_needed:g} would do)"
         for group in hidden
     )
     return (
         f"the noise hides how these groups are treated: {each}. The target does not reach them: merge small groups, "
         "or use more records or a larger epsilon."
     )
+
+
+def forewarning(groups: list[GroupOutlook]) -> str | None:
+    """The same before training, when the share of positive labels is a guess: names alone, figures follow."""
+    hidden = [group.group for group in groups if not group.measurable]
+    if not hidden:
+        return None
+    return f"the noise will hide how these groups are treated: {', '.join(hidden)}."
+
+
+def _seen(error: float) -> str:
+    return "not seen at all" if error >= NOT_AT_ALL else f"seen to about ±{error:.2f}"
 
 
 def _error(records: float, noise: SurveyNoise, *, parity: str, label_rate: float, positive_rate: float) -> float:
