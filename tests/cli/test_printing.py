@@ -13,6 +13,7 @@ from fairdp.certify.claims import CertifiedGap
 from fairdp.cli.plan_table import print_plan
 from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs
 from fairdp.commands.plan import ExpectedWidths, PlannedPaperBounds, PlanReport, Theorem2, UtilityCeiling
+from fairdp.commands.plan_answer import TauAnswer
 from fairdp.commands.saved_models import EvaluationReport
 
 
@@ -170,3 +171,33 @@ def test_text_in_brackets_is_printed_as_it_is(capsys):
     assert "[bold]x[/bold]" in capsys.readouterr().out
     print_fit(fit_report(metrics={**METRICS, "positive_rate_by_group": {"[/red] 18-25": 0.1}}), as_json=False)
     assert "[/red] 18-25" in capsys.readouterr().out
+
+
+ASKED = TauAnswer(tau=0.05, gap=0.02, expected=0.06, reached=False, records=59000.0, epsilon=None, fraction=0.357)
+WIDTHS = ExpectedWidths(
+    fraction=0.2,
+    confidence=0.95,
+    n_looks=1,
+    epsilon_of_a_look=1.0,
+    positive_rate=0.1,
+    label_rate=0.25,
+    expected_widths={"demographic_parity": 0.04},
+    target_width=None,
+    fraction_for_target_width=None,
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (ASKED, "answer no: 21,000 records at epsilon 0.9877 would certify about 0.060, not 0.05 enough is 59,000"),
+        (ASKED, "59,000 records in all, or --certify-fraction 0.357; a larger epsilon alone is not if the model's gap"),
+        (replace(ASKED, reached=True, epsilon=0.5), "answer yes: 21,000 records at epsilon 0.9877 would certify about"),
+        (replace(ASKED, epsilon=2.5), "records in all, or epsilon 2.5 with these records, or --certify-fraction"),
+        (None, "answer 21,000 records at epsilon 0.9877 certify about this much above each gap: demographic parity"),
+        (None, "next --for-tau T says how many records"),
+    ],
+)
+def test_a_plan_answers_first(capsys, asked, said):
+    print_plan(plan_report(certificate=WIDTHS, for_tau=asked), as_json=False)
+    assert said in " ".join(capsys.readouterr().out.split())

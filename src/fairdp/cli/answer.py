@@ -25,6 +25,8 @@ Line = tuple[str, str]
 
 _HEAD, _WIDTH, _WIDEST = 10, 80, 100
 _N_NAMED = 3
+# A blank at which no line ends.
+_TOGETHER = "\N{NO-BREAK SPACE}"
 _RESULTS = {
     "good": "good",
     "missed": "target missed",
@@ -38,22 +40,21 @@ def print_answer(lines: Sequence[Line]) -> None:
     """One paragraph for each line, under its heading, as wide as the terminal allows."""
     width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else _WIDTH
     for head, text in lines:
-        print(
-            textwrap.fill(
-                text,
-                width=max(width - 1, 2 * _HEAD),
-                initial_indent=head.ljust(_HEAD),
-                subsequent_indent=" " * _HEAD,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+        folded = textwrap.fill(
+            text,
+            width=max(width - 1, 2 * _HEAD),
+            initial_indent=head.ljust(_HEAD),
+            subsequent_indent=" " * _HEAD,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
+        print(folded.replace(_TOGETHER, " "))
 
 
 def fit_answer(report: "FitReport") -> list[Line]:
     """Which decision, how private, how fair, of what use, and what to do next."""
     verdict, certificate = report.verdict, report.certificate
-    decision = report.positive if report.label is None else f"{report.label} = {report.positive}"
+    decision = report.positive if report.label is None else f"{report.label}{_TOGETHER}={_TOGETHER}{report.positive}"
     trained = f"{_headline(report)}: {report.method} on {report.dataset}; a positive decision says: {decision}"
     chosen = [] if report.tuned is None else [("chosen", _pairs(report.tuned.chosen))]
     return [

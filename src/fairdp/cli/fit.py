@@ -27,10 +27,20 @@ from fairdp.config.parameters import DATA, DECLARED
 
 @click.command(
     cls=SectionedCommand,
+    common=(
+        "dataset",
+        "label",
+        "positive",
+        "sensitive",
+        "schema",
+        "epsilon",
+        "max_gap",
+        "min_ratio",
+        "require_tau",
+    ),
     epilog="""\b
 Examples:
   fairdp fit --dataset adult --epsilon 1 --out model/
-  fairdp fit --dataset adult --paper --out paper/
   fairdp fit loans.csv --label default --sensitive sex,region --epsilon 2 --schema loans.yaml --out model/
 """,
 )

@@ -90,9 +90,9 @@ def outlook_of(
                 records=size,
                 standard_error=error,
                 measurable=more is None,
-                records_needed=None if more is None else _two_digits(more * size),
+                records_needed=None if more is None else two_digits(more * size),
                 # Deviations fall about as epsilon grows, and errors with both.
-                epsilon_needed=None if more is None else _two_digits(more * epsilon),
+                epsilon_needed=None if more is None else two_digits(more * epsilon),
             )
         )
     return found
@@ -166,10 +166,10 @@ def _enough(error_of: Callable[[float], float], size: float) -> float:
     return high
 
 
-def _two_digits(value: float) -> float:
+def two_digits(value: float) -> float:
     """Rounded up.
 
-    >>> _two_digits(1234.0)
+    >>> two_digits(1234.0)
     1300.0
     """
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
