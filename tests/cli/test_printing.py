@@ -44,7 +44,20 @@ def test_statements_are_for_those_who_ask(capsys):
     out = capsys.readouterr().out
     assert "The model is private." not in out
     assert "noise multiplier" not in out
-    assert "Model written to model (--verbose: " in out
+    assert "Model written to model, with statements" in out
+
+
+def test_of_many_groups_the_lowest_and_the_highest_rate_are_shown(capsys):
+    rates = {"a": 0.3, "b": math.nan, "c": 0.1, "d": 0.2, "e": 0.4}
+    report = fit_report(metrics={**METRICS, "positive_rate_by_group": rates})
+    print_fit(report, as_json=False)
+    out = capsys.readouterr().out
+    assert "positive rate, 5 groups" in out
+    assert "c 0.1000 to e 0.4000" in out
+    # Two lines are folded at most: answer and table fit a screen.
+    assert len(out.splitlines()) <= 24
+    print_fit(report, as_json=False, verbose=True)
+    assert "d 0.2000" in capsys.readouterr().out
 
 
 def test_bounds_stand_beside_what_was_measured_and_are_rounded_to_the_safe_side(capsys):

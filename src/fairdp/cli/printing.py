@@ -31,8 +31,9 @@ METRIC_NAMES = {
     "equalized_odds_difference": "equalized odds gap",
     "false_positive_rate_difference": "false positive rate gap",
 }
-# Shown in one row.
-_TOGETHER = ("accuracy", "majority_accuracy")
+# Shown in one row, and only to those who want everything: answer and table should fit a screen together.
+_TOGETHER, _IN_FULL = ("accuracy", "majority_accuracy"), ("false_positive_rate_difference",)
+_N_GROUPS = 3
 
 
 def print_fit(report: "FitReport", *, as_json: bool, verbose: bool = False) -> None:
@@ -44,20 +45,21 @@ def print_fit(report: "FitReport", *, as_json: bool, verbose: bool = False) -> N
     print_warnings(report.warnings)
     print_answer(fit_answer(report))
     print()
-    _print_metrics(report)
+    _print_metrics(report, verbose=verbose)
     if verbose:
         _print_in_full(report)
     if report.out:
-        more = "" if verbose else " (--verbose: other targets it offers, and statements)"
-        print(f"Model written to {report.out}{more}.")
+        statements = "" if verbose else ", with statements that --verbose would have printed"
+        print(f"Model written to {report.out}{statements}.")
 
 
-def _print_metrics(report: "FitReport") -> None:
+def _print_metrics(report: "FitReport", *, verbose: bool) -> None:
     bounds, metrics = _bounds(report.certificate), report.metrics
-    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(metrics) if name not in _TOGETHER]
+    apart = _TOGETHER if verbose else (*_TOGETHER, *_IN_FULL)
+    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(metrics) if name not in apart]
     both = (f"{_number(metrics[name])}" for name in _TOGETHER)
     rows.insert(1, ("accuracy (majority class)", "{} ({})".format(*both), ""))
-    rows.insert(3, (*_by_group_row(metrics), ""))
+    rows.insert(3, (*_by_group_row(metrics, most=None if verbose else _N_GROUPS), ""))
     measured = "from the noisy counts" if report.n_test is None else f"on {report.n_test:,} test records"
     level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
     print_table(None, rows, headers=("", measured, level), edge=False)
@@ -205,9 +207,14 @@ def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
     return found
 
 
-def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
-    rates = metrics["positive_rate_by_group"].items()
-    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates)
+def _by_group_row(metrics: Mapping[str, Any], *, most: int | None = None) -> tuple[str, str]:
+    """The rate of each group; of more than ``most`` only the lowest and the highest."""
+    rates: Mapping[str, float] = metrics["positive_rate_by_group"]
+    seen = {name: rate for name, rate in rates.items() if rate is not None and not math.isnan(rate)}
+    if most is not None and len(rates) > most and len(seen) > 1:
+        low, high = min(seen, key=lambda name: seen[name]), max(seen, key=lambda name: seen[name])
+        return f"positive rate, {len(rates)} groups", f"{low} {_number(seen[low])} to {high} {_number(seen[high])}"
+    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates.items())
 
 
 def print_warnings(warnings: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from fairdp.config.parameters import DEFAULT_EPSILON
 
 @click.command(
     cls=SectionedCommand,
-    common=("dataset", "label", "positive", "sensitive", "schema", "grid", "within_gap", "epsilon", "random_state"),
+    common=("dataset", "label", "positive", "sensitive", "schema", "grid", "within_gap", "epsilon"),
     epilog="""\b
 Examples:
   fairdp tune --dataset adult --grid learning_rate=1,7 --grid max_gap=.02,.05 --within-gap .05 --out model/
