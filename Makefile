@@ -16,6 +16,7 @@ endif
 
 demo: $(VENV)/.base
 	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
+	@rm -f demo/report.html
 	@$(BIN)/fairdp report demo/model --out demo/report.html
 
 setup: $(VENV)/.dev
