@@ -12,10 +12,11 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo docs faults mutants pages picture results test test-more check setup clean
+.PHONY: demo docs faults gallery mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
 	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
+	@rm -f demo/report.html
 	@$(BIN)/fairdp report demo/model --out demo/report.html
 
 setup: $(VENV)/.dev
@@ -62,6 +63,10 @@ faults: setup
 # The picture in the README: what `make demo` prints, as an SVG.
 picture: setup
 	$(BIN)/python docs/picture.py docs/demo.svg
+
+# Four reports as pictures, for docs/gallery.md; needs Chromium and the data sets. Some minutes.
+gallery: setup
+	$(BIN)/python docs/gallery.py
 
 # The site, in docs/_build; a warning is an error.
 docs: setup

@@ -11,7 +11,7 @@ from fairdp.cli.sections import SectionedCommand, options_by_section
 
 PAGE = Path(__file__).with_name("cli.md")
 # Said once for all commands.
-SHARED = {"--json", "--help"}
+SHARED = {"--json", "--help", "--help-all"}
 
 OPENING = """# The command line
 

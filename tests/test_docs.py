@@ -24,20 +24,21 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.needs_data("adult")
-def test_python_in_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+@pytest.mark.parametrize(("page", "saved"), [("README.md", "model"), ("docs/python.md", "own")])
+def test_python_in_the_readme_and_on_the_page_about_python_runs(
+    page: str, saved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for block in blocks(ROOT / "README.md", "python"):
-        exec(compile(block, "README.md", "exec"), names)
-    assert "differentially private" in capsys.readouterr().out
-    assert (tmp_path / "model" / "SHA256SUMS").is_file()
+    for block in blocks(ROOT / page, "python"):
+        exec(compile(block, page, "exec"), names)
+    assert ("differentially private" in capsys.readouterr().out) == (page == "README.md")
+    assert (tmp_path / saved / "SHA256SUMS").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_on_every_page_is_python(page: Path) -> None:
-    """That it runs is tested of the README here, and of the tutorials by the tests that take longer."""
+    """That it runs is tested of two pages here, and of the tutorials by the tests that take longer."""
     for block in blocks(page, "python"):
         compile(block, page.name, "exec")
 

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fairdp import METHODS
-from fairdp.cli import main
+from fairdp.cli import fairdp, main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -125,11 +125,21 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
         ("error_messages", "errors.md"),
         ("architecture", "packages.svg"),
         ("tables_page", "tables.md"),
+        ("gallery", "gallery.md"),
     ],
 )
 def test_generated_page_is_current(script: str, target: str) -> None:
     made = runpy.run_path(str(DOCS / f"{script}.py"))["page"]()
     assert (DOCS / target).read_text() == made, "run: make pages"
+
+
+def test_the_gallery_shows_commands_that_are_understood_and_pictures_that_are_small() -> None:
+    made = runpy.run_path(str(DOCS / "gallery.py"))
+    assert len(made["EXAMPLES"]) == 4
+    for example in made["EXAMPLES"]:
+        _, name, *words = shlex.split(example.command)
+        assert fairdp.commands[name].make_context(name, words, **fairdp.context_settings).params["out"]
+    assert all(shot.stat().st_size <= made["LARGEST"] for shot in made["PICTURES"].glob("*"))
 
 
 def test_figures_of_the_paper_are_current_and_well_formed() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from classifier_cases import fitted, people
 from fairdp import FairDPClassifier
-from fairdp.cli.printing import print_plan
+from fairdp.cli.plan_table import print_plan
 from fairdp.commands.plan import plan_report
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.backprop import RecordByRecord, backprop_of

@@ -108,7 +108,7 @@ def test_certify_prints_every_key_of_the_contract_and_writes_the_certificate(run
 def test_a_second_certificate_remembers_the_first_and_says_so(run):
     first = certificate()
     assert "This is certificate" not in first["statement"]
-    result = run(*CERTIFY)
+    result = run(*CERTIFY, "--verbose")
     assert result.code == 0
     second = certificate()
     assert "This is certificate 2 of the model" in second["statement"]

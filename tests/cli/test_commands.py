@@ -114,10 +114,19 @@ def test_the_program_itself_has_help_an_example_and_a_version(run):
 @pytest.mark.parametrize("path", [(), ("ledger",)])
 def test_the_list_of_commands_cuts_no_sentence_and_follows_the_order_of_work(run, path):
     out = run(*path, "--help").out
-    listed = out[out.index("Commands:") :]
+    listed = out[out.index("Commands:" if path else "Train:") :]
     assert "..." not in listed
     places = [listed.index(f"\n  {name} ") for name in (("limit", "check") if path else ("schema", "fit", "predict"))]
     assert places == sorted(places)
+
+
+def test_the_list_of_all_commands_has_a_line_for_each_under_five_headings(run):
+    out = run("--help").out
+    headings = [line for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Options:", "Train:", "Use:", "Check:", "Choose:", "Research:"]
+    for name in fairdp.commands:
+        (line,) = [line for line in out.splitlines() if line.startswith(f"  {name} ")]
+        assert line.rstrip().endswith((".", "?")), line
 
 
 def test_a_limit_on_a_name_that_nothing_was_spent_under_is_pointed_out(run, tmp_path):
@@ -153,7 +162,7 @@ def test_fit_prints_every_key_of_the_contract(answer):
 
 
 def test_fit_as_text_states_the_guarantee(run):
-    result = run("fit", "--dataset", "synthetic", *SETTINGS)
+    result = run("fit", "--dataset", "synthetic", *SETTINGS, "--verbose")
     assert result.code == 0
     assert "differentially private for adding or removing one record" in result.out
     assert "the guarantee holds only while that seed is secret" in result.out
@@ -163,13 +172,13 @@ def test_fit_as_text_states_the_guarantee(run):
 
 
 def test_fit_without_a_certificate_says_why(run):
-    result = run("fit", "--dataset", "synthetic", *UNCERTIFIED)
+    result = run("fit", "--dataset", "synthetic", *UNCERTIFIED, "--verbose")
     assert result.code == 0
     assert "not certified, because no records were held out for it (certify_fraction=0)." in result.out
     assert "With confidence" not in result.out
 
 
-def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, table, tmp_path):
+def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, run, table, tmp_path):
     columns = ("--label", "approved", "--sensitive", "sex")
     settings = ("--epsilon", 8, "--seed", 0, "--learning-rate", "0.05", "--weight-bound", 5)
     fitted = answer("fit", table, *columns, *settings, "--out", tmp_path / "model")
@@ -183,6 +192,16 @@ def test_from_a_table_to_a_model_to_decisions_to_a_measurement(answer, table, tm
     decisions = pd.read_csv(tmp_path / "decisions.csv")
     assert predicted["n_rows"] == len(decisions) == 200
     assert set(decisions["decision"]) == {"no", "yes"}
+    # Earlier decisions can be made again, and are replaced; nothing else is.
+    again = ("predict", tmp_path / "model", tmp_path / "new.csv", "--out")
+    assert run(*again, tmp_path / "decisions.csv").code == 0
+    for name in ("loans.csv", "mine.parquet"):
+        (tmp_path / "mine.parquet").write_text("score,probability,decision")
+        before = (tmp_path / name).read_bytes()
+        refused = run(*again, tmp_path / name)
+        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+        assert "exists and holds no decisions of fairdp predict; choose another file" in refused.err
+        assert (tmp_path / name).read_bytes() == before
     answer("predict", tmp_path / "model", tmp_path / "new.csv", "--out", tmp_path / "said.parquet", "--reasons", 2)
     said = pd.read_parquet(tmp_path / "said.parquet")
     pd.testing.assert_frame_equal(said[["score", "probability"]], decisions[["score", "probability"]])
@@ -229,14 +248,16 @@ def test_a_schema_read_from_the_table_is_warned_of_and_a_declared_one_is_not(ans
     columns = ("--label", "approved", "--sensitive", "sex")
     read = answer("fit", table, *columns, *UNCERTIFIED)
     assert any("read from the table with noise, which epsilon includes" in text for text in read["warnings"])
-    assert "The 8 columns of the table were read with noise" in run("fit", table, *columns, *UNCERTIFIED).out
+    said = run("fit", table, *columns, *UNCERTIFIED, "--verbose").out
+    assert "The 8 columns of the table were read with noise" in said
+    assert "reading of the columns" in said
     clean = ("--method", "clean", "--n-steps", 20, "--seed", 0)
     assert any("count as public" in text for text in answer("fit", table, *columns, *clean)["warnings"])
 
     (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
     declared = (*columns, "--schema", tmp_path / "schema.yaml")
     assert not any("read from the table" in text for text in answer("fit", table, *declared, *UNCERTIFIED)["warnings"])
-    assert "Assumed public: " not in run("fit", table, *declared, *UNCERTIFIED).out
+    assert "Assumed public: " not in run("fit", table, *declared, *UNCERTIFIED, "--verbose").out
 
 
 def test_several_protected_columns_are_intersections(answer, table):
@@ -340,6 +361,6 @@ def test_a_proposed_schema_trains_and_says_where_it_came_from(run, table, tmp_pa
     for declared, warned in ((False, True), (True, False)):
         text = proposal.out.replace("declared: false", f"declared: {str(declared).lower()}")
         (tmp_path / "loans.yaml").write_text(text)
-        result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED)
+        result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED, "--verbose")
         assert result.code == 0, result.err
         assert ("because no schema was declared" in result.out or "read from the table" in result.out) is warned

@@ -57,7 +57,7 @@ def test_without_adult_both_methods_are_trained_on_the_built_in_population(run, 
         assert any(f"{gap:.4f} (≤ {bound:.4f})" in shown for bound in (tau, tau + 5e-5))
     assert f"{theirs['paper_bounds']['tau_emp']['demographic_parity']:.4f}" in shown
     # Then the default in full, as `fairdp fit` prints it.
-    assert "fairdp_frontier on synthetic: " in shown.split("In full, our default:")[1]
+    assert ": fairdp_frontier on synthetic; a positive decision" in shown.split("Of our default:")[1]
 
 
 def picture() -> SimpleNamespace:

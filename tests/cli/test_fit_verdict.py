@@ -8,36 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.certify.certificate import NotCertified
+from answer_cases import MET, QUALITY, TARGET, verdict
 from fairdp.cli.frontiers import print_frontier, print_verdict
 from fairdp.cli.options import exit_unless_good
-from fairdp.config.certificate import NoCertificate
-from fairdp.frontier.advice import verdict_lines
-from fairdp.frontier.judging import Quality, TargetMet
+from fairdp.frontier.outlook import GroupOutlook, outlook_warning
 from fairdp.frontier.points import FrontierPoint
-from fairdp.frontier.verdict import Verdict
-
-QUALITY = Quality(accuracy=0.84, accuracy_error=0.004, majority_accuracy=0.76, auc=0.9, auc_error=0.01, learnt="yes")
-TARGET = TargetMet(
-    metric="demographic_parity",
-    kind="max_gap",
-    value=0.03,
-    estimate=0.12,
-    error=0.01,
-    met="no",
-    price=0.1,
-    price_bound=0.1,
-    rest=(0.28, 0.021),
-)
-
-
-def verdict(word, *, quality=QUALITY, target=TARGET, **more):
-    known = {"base_rate": 0.24, "positive_rate": 0.17, "counted_on": "held-out records", "has_prices": True} | more
-    found = Verdict(verdict=word, quality=quality, target=target, **known)
-    return replace(found, lines=tuple(verdict_lines(found, NotCertified(NoCertificate.NO_RECORDS_HELD_OUT))))
-
-
-MET = replace(TARGET, estimate=0.02, met="yes")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +153,7 @@ def test_a_stated_target_that_its_price_does_not_pay_for_is_exit_1(run, tables):
     told = ("--max-gap", 0.02, "--price", 0.01)
     result = fit(run, tables / "plain.csv", *told)
     assert result.code == 1
-    assert result.out.startswith("missed: gap about ")
+    assert result.out.startswith("result    target missed: fairdp_frontier on plain.csv; ")
     assert "missed: --max-gap 0.02" in result.err
     assert fit(run, tables / "plain.csv", "--price", 0.01).code == 0
     assert fit(run, tables / "plain.csv", "--price", 0.01, "--strict").code == 1
@@ -191,9 +166,10 @@ def test_shuffled_labels_are_no_good_model(run, tables):
 
 
 def test_rare_labels_that_are_never_predicted_suggest_a_cost_ratio(run, tables):
-    first = fit(run, tables / "rare.csv", "--epsilon", 1).out.splitlines()[0]
-    assert first.startswith("collapsed: ")
-    assert "--cost-ratio" in first
+    out = fit(run, tables / "rare.csv", "--epsilon", 1).out
+    assert out.startswith("result    not usable, nearly everybody gets the same decision: ")
+    assert "next      the model was not kept, though its epsilon is spent" in out
+    assert "--cost-ratio" in out
 
 
 def test_a_method_without_a_target_or_paid_counts_is_undecided(run, tables):
@@ -221,10 +197,29 @@ def test_groups_that_cannot_be_measured_are_named_before_training_with_what_woul
     frame = pd.read_csv(tables / "plain.csv")
     frame.loc[frame.index % 100 == 0, "sex"] = "x"
     frame.to_csv(tmp_path / "small.csv", index=False)
-    told = fit(run, tmp_path / "small.csv").err.splitlines()[0]
-    assert told.startswith("before training: the noise hides how these groups are treated: x (to about ±")
-    assert "training records or an epsilon of" in told
-    assert "before training" not in fit(run, tables / "plain.csv").err
+    told = fit(run, tmp_path / "small.csv", "--out", tmp_path / "model").err.splitlines()
+    assert told[0] == "before training: the noise will hide how these groups are treated: x."
+    # The figures once, when the share of positive labels is known too.
+    hidden = [line for line in told if "±" in line or "not seen" in line]
+    assert len(hidden) == 1
+    assert hidden[0].startswith("warning: the noise hides how these groups are treated: x (")
+    assert "training records or an epsilon of" in hidden[0]
+    assert "before training" not in fit(run, tables / "plain.csv", "--out", tmp_path / "other").err
+
+
+def test_a_rate_that_is_not_seen_has_no_error_beyond_what_a_rate_can_have():
+    group = GroupOutlook(
+        group="x", records=9.0, standard_error=4.79, measurable=False, records_needed=900.0, epsilon_needed=30.0
+    )
+    said = outlook_warning([group, replace(group, standard_error=0.24)])
+    assert "x (not seen at all; 900 training records" in said
+    assert "x (seen to about ±0.24; " in said
+    assert "4.79" not in said
+
+
+def test_a_table_that_is_spent_on_for_nothing_is_noticed_before_training(run, tables):
+    told = fit(run, tables / "plain.csv").err.splitlines()
+    assert told[0] == "before training: without --out the model is not kept, though its epsilon is spent."
 
 
 def test_a_search_does_not_say_it_once_for_each_trial(run, tables, tmp_path):

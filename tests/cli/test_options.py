@@ -56,7 +56,7 @@ def test_the_sections_are_the_groups_of_the_estimator():
 
 @pytest.mark.parametrize("name", SECTIONED)
 def test_help_shows_every_option_once_under_a_heading(run, name):
-    text = run(name, "--help").out
+    text = run(name, "--help-all").out
     headings = [line.removesuffix(":") for line in text.splitlines() if line and line.removesuffix(":") in SECTIONS]
     assert headings == [section for section in SECTIONS if section in headings]
     assert headings[0] == "Data and model"
@@ -64,6 +64,18 @@ def test_help_shows_every_option_once_under_a_heading(run, name):
         if isinstance(option, click.Option):
             assert sum(line.split()[:1] == [option.opts[0]] for line in text.splitlines()) == 1, option.name
     assert "`method`" not in text
+
+
+@pytest.mark.parametrize("name", SECTIONED)
+def test_short_help_fits_two_screens_and_says_how_many_options_it_leaves_out(run, name):
+    short, whole = run(name, "--help").out, run(name, "--help-all").out
+    assert len(short.splitlines()) <= 48
+    assert max(map(len, whole.splitlines())) <= 130
+    options = {o.opts[0] for o in fairdp.commands[name].params if isinstance(o, click.Option)}
+    shown = {flag for flag in options if f"\n  {flag} " in short or f"\n  {flag}\n" in short}
+    assert f"fairdp {name} --help-all shows {len(options - shown)} more options." in short
+    assert {"--epsilon", "--json", "--help-all"} < shown < options
+    assert "more options" not in whole
 
 
 def test_the_three_large_commands_have_headings():

@@ -7,69 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.certify.certificate import NotCertified, certify
+from answer_cases import METRICS, PRIVACY, fit_report
+from fairdp.certify.certificate import certify
 from fairdp.certify.claims import CertifiedGap
-from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs, print_plan
-from fairdp.commands.fit_report import FitReport
+from fairdp.cli.plan_table import print_plan
+from fairdp.cli.printing import print_cards, print_evaluation, print_fit, print_pairs
 from fairdp.commands.plan import ExpectedWidths, PlannedPaperBounds, PlanReport, Theorem2, UtilityCeiling
+from fairdp.commands.plan_answer import TauAnswer
 from fairdp.commands.saved_models import EvaluationReport
-from fairdp.config.certificate import NoCertificate
-from fairdp.frontier.verdict import Verdict
-from fairdp.run.plan import plan_run
-
-PLAN = plan_run(
-    method="fairdp",
-    kind="mlp",
-    budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
-    training={"sample_rate": 0.01, "n_steps": 200, "clip_norm": 1.0, "learning_rate": None},
-    sizes={"f": 1000.0, "m": 20000.0},
-    groups=("f", "m"),
-    certify_fraction=0.0,
-    group_sizes="public",
-)
-PRIVACY = replace(
-    PLAN.privacy,
-    epsilon=0.98765,
-    epsilon_by_group={"f": 0.98765, "m": 0.5},
-    noise_allocation="average",
-    mean_noise_std=0.01,
-)
-METRICS = {
-    "auc": 0.81234,
-    "accuracy": 0.7,
-    "majority_accuracy": 0.6,
-    "positive_rate": 0.3,
-    "positive_rate_by_group": {"f": 0.25, "m": 0.35},
-    "demographic_parity_difference": 0.1,
-    "demographic_parity_ratio": math.nan,
-    "equal_opportunity_difference": 0.2,
-    "equalized_odds_difference": 0.21,
-    "false_positive_rate_difference": 0.05,
-}
-
-
-def fit_report(**changes):
-    report = FitReport(
-        method="fairdp",
-        dataset="people.csv",
-        n_train=1200,
-        n_certify=0,
-        n_test=300,
-        privacy=PRIVACY,
-        metrics=METRICS,
-        certificate=NotCertified(NoCertificate.ONE_GROUP),
-        notes={},
-        warnings=("mind the gap",),
-        seconds={"train": 1.0, "certify": 0.0, "total": 2.0},
-        out="model",
-        statement="The model is private.",
-        verdict=Verdict(verdict="undecided", quality=None, target=None, lines=("undecided: see `epsilon`.",)),
-        frontier=None,
-        chosen=None,
-        positive="yes",
-    )
-    return replace(report, **changes)
 
 
 def test_a_run_as_json_is_one_object_with_null_for_no_evidence(capsys):
@@ -82,7 +27,7 @@ def test_a_run_as_json_is_one_object_with_null_for_no_evidence(capsys):
 
 
 def test_a_run_as_text_says_the_same_and_warns_on_stderr(capsys):
-    print_fit(fit_report(), as_json=False)
+    print_fit(fit_report(), as_json=False, verbose=True)
     out, err = capsys.readouterr()
     for words in ("people.csv", "0.9877 at delta 1e-05", "0.8123", "no evidence"):
         assert words in out
@@ -94,6 +39,27 @@ def test_a_run_as_text_says_the_same_and_warns_on_stderr(capsys):
     assert err == "warning: mind the gap\n"
 
 
+def test_statements_are_for_those_who_ask(capsys):
+    print_fit(fit_report(), as_json=False)
+    out = capsys.readouterr().out
+    assert "The model is private." not in out
+    assert "noise multiplier" not in out
+    assert "Model written to model, with statements" in out
+
+
+def test_of_many_groups_the_lowest_and_the_highest_rate_are_shown(capsys):
+    rates = {"a": 0.3, "b": math.nan, "c": 0.1, "d": 0.2, "e": 0.4}
+    report = fit_report(metrics={**METRICS, "positive_rate_by_group": rates})
+    print_fit(report, as_json=False)
+    out = capsys.readouterr().out
+    assert "positive rate, 5 groups" in out
+    assert "c 0.1000 to e 0.4000" in out
+    # Two lines are folded at most: answer and table fit a screen.
+    assert len(out.splitlines()) <= 24
+    print_fit(report, as_json=False, verbose=True)
+    assert "d 0.2000" in capsys.readouterr().out
+
+
 def test_bounds_stand_beside_what_was_measured_and_are_rounded_to_the_safe_side(capsys):
     counts = np.array([[[40, 10], [10, 40]], [[80, 20], [20, 80]]])
     sized = {"epsilon": 1.0, "group_names": ("f", "m"), "expected_sizes": (100.0, 200.0)}
@@ -102,13 +68,13 @@ def test_bounds_stand_beside_what_was_measured_and_are_rounded_to_the_safe_side(
         "equal_opportunity": CertifiedGap(tau=1.0, pair=("f", "m"), claimed=False),
     }
     certificate = replace(certify(counts, **sized), gaps=gaps)
-    print_fit(fit_report(n_certify=250, certificate=certificate), as_json=False)
+    print_fit(fit_report(n_certify=250, certificate=certificate), as_json=False, verbose=True)
     out = capsys.readouterr().out
     assert "1,200 training, 250 certification, 300 test records" in out
     assert "certified, 95 %" in out
     assert "at most 0.1235" in out
     assert "at least 0.4321" in out
-    assert out.count("at most") == 2  # In the table and in the statement.
+    assert out.count("at most") == 3  # In the answer, in the table and in the statement.
 
 
 def test_a_model_that_was_not_saved_is_not_said_to_be(capsys):
@@ -119,7 +85,7 @@ def test_a_model_that_was_not_saved_is_not_said_to_be(capsys):
 
 
 def test_an_infinite_epsilon_is_a_word(capsys):
-    print_fit(fit_report(privacy=replace(PRIVACY, epsilon=math.inf)), as_json=False)
+    print_fit(fit_report(privacy=replace(PRIVACY, epsilon=math.inf)), as_json=False, verbose=True)
     assert "infinite at delta" in capsys.readouterr().out
 
 
@@ -218,3 +184,33 @@ def test_text_in_brackets_is_printed_as_it_is(capsys):
     assert "[bold]x[/bold]" in capsys.readouterr().out
     print_fit(fit_report(metrics={**METRICS, "positive_rate_by_group": {"[/red] 18-25": 0.1}}), as_json=False)
     assert "[/red] 18-25" in capsys.readouterr().out
+
+
+ASKED = TauAnswer(tau=0.05, gap=0.02, expected=0.06, reached=False, records=59000.0, epsilon=None, fraction=0.357)
+WIDTHS = ExpectedWidths(
+    fraction=0.2,
+    confidence=0.95,
+    n_looks=1,
+    epsilon_of_a_look=1.0,
+    positive_rate=0.1,
+    label_rate=0.25,
+    expected_widths={"demographic_parity": 0.04},
+    target_width=None,
+    fraction_for_target_width=None,
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (ASKED, "answer no: 21,000 records at epsilon 0.9877 would certify about 0.060, not 0.05 enough is 59,000"),
+        (ASKED, "59,000 records in all, or --certify-fraction 0.357; a larger epsilon alone is not if the model's gap"),
+        (replace(ASKED, reached=True, epsilon=0.5), "answer yes: 21,000 records at epsilon 0.9877 would certify about"),
+        (replace(ASKED, epsilon=2.5), "records in all, or epsilon 2.5 with these records, or --certify-fraction"),
+        (None, "answer 21,000 records at epsilon 0.9877 certify about this much above each gap: demographic parity"),
+        (None, "next --for-tau T says how many records"),
+    ],
+)
+def test_a_plan_answers_first(capsys, asked, said):
+    print_plan(plan_report(certificate=WIDTHS, for_tau=asked), as_json=False)
+    assert said in " ".join(capsys.readouterr().out.split())

@@ -38,9 +38,10 @@ def test_the_winner_is_saved_with_the_epsilon_of_the_search(tune, tmp_path):
 
 
 def test_words_name_the_choice_and_the_whole_search(tune):
-    code, out, _ = tune(*TABLE, *GRID, "--private-metrics")
+    code, out, _ = tune(*TABLE, *GRID, "--private-metrics", "--verbose")
     assert code == 0
-    assert "chosen: max_gap=" in out
+    assert "chosen    max_gap=" in out
+    assert "for model, search and certificate" in out
     assert "epsilon (whole search)" in out
     assert "moments accountant" not in out
 

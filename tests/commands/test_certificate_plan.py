@@ -7,10 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fairdp._checks import ParameterError
 from fairdp._files import to_plain
 from fairdp.certify.certificate import certify
+from fairdp.certify.widths import expected_widths
 from fairdp.cli import main
 from fairdp.commands.plan import CertificatePlan, plan_report
+from fairdp.commands.plan_answer import answer_for_tau
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 DEFAULTS = {
@@ -279,3 +282,43 @@ def test_the_plan_shows_what_counts_of_scores_cost():
 def test_the_command_shows_what_counts_of_scores_cost(run):
     assert "of it for scores up to 0.00" in run(*PLAN).out
     assert "of it for scores" not in run(*PLAN, "--score-share", 0).out
+
+
+ASKED = {"group_sizes": (10771, 21790), "certify_fraction": 0.2, "epsilon": (1.0, 1.0), "budget": 1.0}
+GUESSED = {"confidence": 0.95, "positive_rate": 0.1, "label_rate": 0.25}
+
+
+def widest(records=1.0, epsilon=1.0, fraction=0.2):
+    sizes = [round(records * size) for size in ASKED["group_sizes"]]
+    return max(expected_widths(group_sizes=sizes, certify_fraction=fraction, epsilon=epsilon, **GUESSED).values())
+
+
+@pytest.mark.parametrize(("tau", "gap"), [(0.05, 0.02), (0.1, 0.03), (0.3, 0.0)])
+def test_what_is_said_to_be_enough_for_a_bound_is_and_a_little_less_is_not(tau, gap):
+    answer = answer_for_tau(tau, gap, **ASKED, **GUESSED)
+    assert answer.expected == pytest.approx(gap + widest())
+    assert answer.reached == (answer.expected <= tau)
+    scale = answer.records / sum(ASKED["group_sizes"])
+    assert widest(records=scale) <= tau - gap < widest(records=0.85 * scale)
+    assert widest(fraction=answer.fraction) <= tau - gap < widest(fraction=0.9 * answer.fraction)
+    if answer.epsilon is not None:
+        assert widest(epsilon=answer.epsilon) <= tau - gap < widest(epsilon=0.85 * answer.epsilon)
+
+
+def test_no_epsilon_makes_up_for_too_few_records():
+    answer = answer_for_tau(0.05, 0.045, **ASKED, **GUESSED)
+    assert answer.epsilon is None
+    assert widest(epsilon=1e3) > 0.005
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"for_tau": 0.05, "gap": 0.05}, "cannot lie below the gap"),
+        ({"for_tau": 1.5}, "for_tau"),
+        ({"gap": 0.02}, "for_tau"),
+    ],
+)
+def test_a_bound_that_cannot_be_is_refused(asked, line):
+    with pytest.raises(ParameterError, match=line):
+        CertificatePlan(**asked)

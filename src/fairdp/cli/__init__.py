@@ -54,31 +54,42 @@ def fairdp() -> None:
     """Train classifiers that are differentially private and fair to groups, and see what that costs."""
 
 
-for command in (
-    demo,
-    schema,
-    fit,
-    tune,
-    predict,
-    evaluate,
-    paper_bounds,
-    certify,
-    shift,
-    retarget,
-    sign,
-    verify,
-    audit,
-    ledger,
-    export,
-    plan,
-    methods,
-    data,
-    bench,
-    compare,
-    report,
-    reproduce,
-):
-    fairdp.add_command(command)
+_COMMANDS: dict[str, dict[click.Command, str]] = {
+    "Train": {
+        schema: "Propose a schema for TABLE, for you to go through.",
+        fit: "Train, certify, test and save a private classifier.",
+        tune: "The same with settings chosen by a search that is paid for.",
+        retarget: "Move a saved model to another fairness target.",
+    },
+    "Use": {
+        predict: "Decide about new rows, with reasons if asked.",
+        export: "Write a saved model as an ONNX file.",
+    },
+    "Check": {
+        report: "Write a page about a saved model, for a reviewer.",
+        verify: "Compute epsilon and the bounds of a saved model again.",
+        evaluate: "Measure a saved model on labelled rows, for your eyes only.",
+        certify: "Certify a saved model on people it has never seen.",
+        shift: "Bound the gaps if the mix of groups and labels changes.",
+        sign: "Sign a saved model.",
+        ledger: "Show what was spent on your tables, and set limits.",
+        audit: "Attack the methods: does the stated epsilon hold?",
+    },
+    "Choose": {
+        demo: "Train the paper's method and the default side by side.",
+        plan: "How many records, or which epsilon? Needs no data.",
+        compare: "Train methods at several budgets and show the trade-offs.",
+        methods: "List the training methods.",
+        data: "List and fetch the named data sets.",
+    },
+    "Research": {
+        paper_bounds: "Show the paper's own certificates of a saved model.",
+        reproduce: "Repeat a table or figure of the paper.",
+        bench: "Measure the speed beside plain training and Opacus.",
+    },
+}
+for heading, commands in _COMMANDS.items():
+    fairdp.add_commands(heading, commands)
 
 
 def main(arguments: list[str] | None = None) -> None:

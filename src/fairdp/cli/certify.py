@@ -13,6 +13,7 @@ from fairdp.cli.options import (
     parameter_options,
     taken_format,
     taken_ledger,
+    verbose_option,
 )
 
 
@@ -36,6 +37,7 @@ from fairdp.cli.options import (
     help="One of N certificates of the model that hold all together (0: of a series without end); the ledger counts.",
 )
 @format_options
+@verbose_option
 @json_option
 def certify(
     folder: Path,
@@ -50,6 +52,7 @@ def certify(
     random_state: int | None,
     of: int | None,
     budget: float | None,
+    verbose: bool,
     as_json: bool,
     **others: Any,
 ) -> None:
@@ -80,5 +83,5 @@ def certify(
         of=of,
     )
     report = run_certify(task)
-    print_certificate(report, as_json=as_json)
+    print_certificate(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=require_tau)

@@ -55,7 +55,7 @@ def _print_side_by_side(models: "list[DemoModel]") -> None:
     print(
         "Gaps on the test records, and (≤) what is certified with confidence 95 %. τ_emp and\n"
         "Theorem 2 are the paper's own certificates: diagnostics, no bounds for these models.\n"
-        f"\nModels: {', '.join(str(model.report.out) for model in models)}. In full, {TITLES['model']}:\n"
+        f"\nModels: {', '.join(str(model.report.out) for model in models)}. Of {TITLES['model']}:\n"
     )
 
 

@@ -18,6 +18,7 @@ from fairdp.cli.options import (
     parameter_options,
     taken_ledger,
     taken_source,
+    verbose_option,
 )
 from fairdp.cli.sections import OUTPUT, SectionedCommand
 from fairdp.config.paper import ASSUMED, paper_settings
@@ -26,10 +27,20 @@ from fairdp.config.parameters import DATA, DECLARED
 
 @click.command(
     cls=SectionedCommand,
+    common=(
+        "dataset",
+        "label",
+        "positive",
+        "sensitive",
+        "schema",
+        "epsilon",
+        "max_gap",
+        "min_ratio",
+        "require_tau",
+    ),
     epilog="""\b
 Examples:
   fairdp fit --dataset adult --epsilon 1 --out model/
-  fairdp fit --dataset adult --paper --out paper/
   fairdp fit loans.csv --label default --sensitive sex,region --epsilon 2 --schema loans.yaml --out model/
 """,
 )
@@ -53,6 +64,7 @@ Examples:
 )
 @in_section(OUTPUT, "--resume", is_flag=True, help="Continue from the checkpoint.")
 @in_section(OUTPUT, "--strict", is_flag=True, help="Exit code 1 unless the verdict is good.")
+@verbose_option
 @json_option
 def fit(
     paper: bool,
@@ -62,6 +74,7 @@ def fit(
     out: Path | None,
     overwrite: bool,
     private_metrics: bool,
+    verbose: bool,
     as_json: bool,
     **parameters: Any,
 ) -> None:
@@ -87,7 +100,7 @@ def fit(
             private_metrics=private_metrics,
         )
         report = run_fit(task)
-    print_fit(report, as_json=as_json)
+    print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])
     exit_unless_good(report.verdict, strict=strict)
 

@@ -137,6 +137,7 @@ def in_section(section: str, *flags: str, **said: Any) -> Decorator:
 json_option = in_section(
     OUTPUT, "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."
 )
+verbose_option = in_section(OUTPUT, "--verbose", is_flag=True, help="Print the statements in full too.")
 
 
 def seed_option(help: str) -> Decorator:

@@ -9,7 +9,25 @@ from fairdp.cli.sections import SectionedCommand
 from fairdp.config.parameters import CERTIFICATE, DATA
 
 
-@click.command(cls=SectionedCommand, epilog="\b\nExample:\n  fairdp plan --epsilon 1 --group-sizes 10771,21790\n")
+@click.command(
+    cls=SectionedCommand,
+    common=(
+        "group_sizes",
+        "epsilon",
+        "for_tau",
+        "gap",
+        "method",
+        "certify_fraction",
+        "certify_metrics",
+        "positive_rate",
+        "label_rate",
+    ),
+    epilog="""\b
+Examples:
+  fairdp plan --epsilon 1 --group-sizes 10771,21790
+  fairdp plan --epsilon 1 --group-sizes 10771,21790 --for-tau .05
+""",
+)
 @in_section(
     DATA,
     "--group-sizes",
@@ -44,9 +62,21 @@ from fairdp.config.parameters import CERTIFICATE, DATA
 )
 @in_section(
     CERTIFICATE,
+    "--for-tau",
+    type=float,
+    help="Say how many records, or which epsilon, it takes to certify this bound on every gap.",
+)
+@in_section(
+    CERTIFICATE,
+    "--gap",
+    type=float,
+    help="Guess: the gap that the model will have.  [default: 0.03, at most half of --for-tau]",
+)
+@in_section(
+    CERTIFICATE,
     "--target-width",
     type=float,
-    help="Find the fraction to hold out so that every bound is this close to its gap.",
+    help="Find the fraction to hold out so that every bound is this close to its gap, whatever that is.",
 )
 @in_section(
     CERTIFICATE,
@@ -69,12 +99,17 @@ def plan(
     positive_rate: float,
     label_rate: float,
     target_width: float | None,
+    for_tau: float | None,
+    gap: float | None,
     input_agnostic_tau: float,
     as_json: bool,
     **parameters: Any,
 ) -> None:
-    """Show the noise, epsilon for every group and the expected width of the certificate, before touching any data."""
-    from fairdp.cli.printing import print_plan
+    """Say what a certified bound takes, in records or epsilon, and what a run would cost: no data are needed.
+
+    All figures about the certificate are estimates that follow from the guesses.
+    """
+    from fairdp.cli.plan_table import print_plan
     from fairdp.commands.plan import CertificatePlan, plan_report
     from fairdp.config.certificate import METRICS
 
@@ -87,6 +122,8 @@ def plan(
         positive_rate=positive_rate,
         label_rate=label_rate,
         target_width=target_width,
+        for_tau=for_tau,
+        gap=gap,
         input_agnostic_tau=input_agnostic_tau,
     )
     print_plan(plan_report(certificate=certificate, **parameters), as_json=as_json)

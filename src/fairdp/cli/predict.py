@@ -11,7 +11,12 @@ from fairdp.cli.options import NAMES, format_options, json_option, seed_option, 
 @click.command(epilog="\b\nExample:\n  fairdp predict model/ new.csv --out decisions.csv --reasons 4\n")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("table", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV or Parquet file for the decisions.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="CSV or Parquet file for the decisions; only earlier decisions are replaced.",
+)
 @click.option(
     "--id",
     "id_columns",

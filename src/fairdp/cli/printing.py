@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairdp._files import json_bytes, to_plain
 from fairdp._format import bound_above, bound_below, rounded_up
-from fairdp.cli.frontiers import print_frontier, print_outlook, print_verdict
+from fairdp.cli.answer import certificate_answer, fit_answer, print_answer, retarget_answer
+from fairdp.cli.frontiers import print_frontier, print_verdict
 from fairdp.cli.tables import print_table
 
 if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
@@ -15,7 +16,6 @@ if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.certificate_report import CertificateReport
     from fairdp.commands.fit_report import FitReport
-    from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.retarget import RetargetReport
     from fairdp.commands.saved_models import EvaluationReport
     from fairdp.saved.verify.check import Check
@@ -31,32 +31,49 @@ METRIC_NAMES = {
     "equalized_odds_difference": "equalized odds gap",
     "false_positive_rate_difference": "false positive rate gap",
 }
+# Shown in one row, and only to those who want everything: answer and table should fit a screen together.
+_TOGETHER, _IN_FULL = ("accuracy", "majority_accuracy"), ("false_positive_rate_difference",)
+_N_GROUPS = 3
 
 
-def print_fit(report: "FitReport", *, as_json: bool) -> None:
-    """The result of a training run."""
+def print_fit(report: "FitReport", *, as_json: bool, verbose: bool = False) -> None:
+    """The result of a training run: an answer, then tables, and statements in full for whoever wants them."""
     if as_json:
         print_json(report.to_json())
         return
-    print_verdict(report.verdict)
-    print(f"\n{report.method} on {report.dataset}: {_sizes(report)}; positive: {report.positive}")
-    if report.tuned is not None:
-        print(f"chosen: {', '.join(f'{name}={value}' for name, value in report.tuned.chosen.items())}")
-    print_table(None, _privacy_rows(report.privacy))
-    bounds = _bounds(report.certificate)
-    if report.metrics is None:
+    # Before the answer, which is then what stays on the screen.
+    print_warnings(report.warnings)
+    print_answer(fit_answer(report))
+    print()
+    _print_metrics(report, verbose=verbose)
+    if verbose:
+        _print_in_full(report)
+    if report.out:
+        statements = "" if verbose else ", with statements that --verbose would have printed"
+        print(f"Model written to {report.out}{statements}.")
+
+
+def _print_metrics(report: "FitReport", *, verbose: bool) -> None:
+    bounds, metrics = _bounds(report.certificate), report.metrics
+    if metrics is None:
         print("nothing was measured: there are no test records, and no certificate\n")
-    else:
-        rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(report.metrics)]
-        rows.insert(4, (*_by_group_row(report.metrics), ""))
-        level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
-        print_table(None, rows, headers=("", report.measured, level))
+        return
+    apart = _TOGETHER if verbose else (*_TOGETHER, *_IN_FULL)
+    rows = [(label, value, bounds.get(name, "")) for name, label, value in _metrics(metrics) if name not in apart]
+    both = (f"{_number(metrics[name])}" for name in _TOGETHER)
+    rows.insert(1, ("accuracy (majority class)", "{} ({})".format(*both), ""))
+    rows.insert(3, (*_by_group_row(metrics, most=None if verbose else _N_GROUPS), ""))
+    level = f"certified, {100 * report.certificate.confidence:g} %" if bounds else ""
+    print_table(None, rows, headers=("", report.measured, level), edge=False)
+
+
+def _print_in_full(report: "FitReport") -> None:
+    print(f"\n{_sizes(report)}")
+    print_table(None, privacy_rows(report.privacy))
     if report.frontier and report.chosen and len(report.frontier) > 1:
         print_frontier(report.frontier, report.chosen)
-    print(f"{report.statement}\n\n{report.certificate_statement}\n")
-    if report.out:
-        print(f"Model written to {report.out}.")
-    print_warnings(report.warnings)
+    print_verdict(report.verdict)
+    print(f"\n{report.statement}\n\n{report.certificate_statement}\n")
 
 
 def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
@@ -75,35 +92,32 @@ def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
     print_warnings(report.warnings)
 
 
-def print_certificate(report: "CertificateReport", *, as_json: bool) -> None:
+def print_certificate(report: "CertificateReport", *, as_json: bool, verbose: bool = False) -> None:
     """A new certificate of a saved model."""
     if as_json:
         print_json(report.to_json())
         return
-    print(f"{report.method}, certified on {report.n_certify:,} fresh records; positive: {report.positive}\n")
-    print(report.certificate_statement)
-    print(f"Certificate written to {report.out}.")
     print_warnings(report.warnings)
+    print_answer(certificate_answer(report))
+    if verbose:
+        print(f"\n{report.certificate_statement}")
 
 
-def print_retargeted(report: "RetargetReport", *, as_json: bool) -> None:
+def print_retargeted(report: "RetargetReport", *, as_json: bool, verbose: bool = False) -> None:
     """Where the rule of a saved model was moved to, and where else it could be."""
     if as_json:
         print_json(report.to_json())
         return
-    target = report.verdict.target
-    if target is not None:
-        wanted = f"{target.metric.replace('_', ' ')}, {target.kind.replace('_', ' ')} {target.value:g}"
-        print(f"target: {wanted}; estimated {_number(target.estimate)}, met: {target.met}\n")
+    print_warnings(report.warnings)
+    print_answer(retarget_answer(report))
     rows = [
         (*map(_number, (point.price, point.gap, point.gap_standard_error, point.accuracy, point.positive_rate)),)
         for point in report.frontier
     ]
     print_table(None, rows, headers=("price", "gap", "± one error", "accuracy", "positive rate"))
-    print(
-        f"{report.certificate_statement}\nA positive decision is {report.positive!r}.\nModel written to {report.out}."
-    )
-    print_warnings(report.warnings)
+    if verbose:
+        print_verdict(report.verdict)
+        print(report.certificate_statement)
 
 
 def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
@@ -118,25 +132,6 @@ def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
     print_table(None, [("ok" if check.passed else "FAILED", check.name, check.found) for check in checks])
     print(scope)
     print("Verified." if passed else "NOT verified.")
-
-
-def print_plan(report: "PlanReport", *, as_json: bool) -> None:
-    """The cost of a planned run."""
-    if as_json:
-        print_json(report)
-        return
-    rows = [
-        *_privacy_rows(report.privacy),
-        ("records per step, by group", ", ".join(f"{size:.1f}" for size in report.expected_batch_sizes)),
-        ("noise on the averaged gradient", f"{report.privacy.mean_noise_std:.3g} per coordinate"),
-        None,
-        *_certificate_plan_rows(report.certificate),
-        None,
-        *_paper_rows(report),
-    ]
-    print_table(f"{report.method} on groups of {', '.join(f'{n:,}' for n in report.group_sizes)}", rows)
-    if report.outlook is not None:
-        print_outlook(report.outlook)
 
 
 def print_bench(report: Mapping[str, object], *, as_json: bool) -> None:
@@ -165,7 +160,8 @@ def print_cards(name: str, cards: Sequence[Mapping[str, object]], *, as_json: bo
         print()
 
 
-def _privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
+def privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
+    """What was spent, or would be, and by which mechanism."""
     by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy.epsilon_by_group.items())
     if privacy.noise_allocation == "laplace" and privacy.selection is None:
         noise = f"{privacy.noise_multiplier:.4g} times the sensitivity, Laplace, one release for each group"
@@ -194,44 +190,6 @@ def _other_accountant(privacy: "PrivacySpent") -> tuple[str, str]:
     return "epsilon (PLD)", _epsilon(privacy.epsilon_pld) if math.isfinite(privacy.epsilon_pld) else "no bound"
 
 
-def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str]]:
-    if plan is None:
-        return [("certificate", "none")]
-    guesses = f"{plan.positive_rate:g} positive decisions, {plan.label_rate:g} positive labels"
-    rows = [("certificate on", f"{plan.fraction:g} of the records, confidence {plan.confidence:g}; {guesses}")]
-    if plan.n_looks > 1:
-        share = f"each with {rounded_up(plan.epsilon_of_a_look)} of their epsilon, in a fixed order at the full level"
-        rows.append((f"{plan.n_looks} looks", f"at the held-out records, {share}"))
-    for name, width in plan.expected_widths.items():
-        rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
-    if plan.score_share:
-        widest = max(plan.cost_in_tau.values())
-        rows.append(("of it for scores", f"up to {widest:.4f}, for {plan.score_share:g} of their epsilon"))
-    if plan.target_width is not None:
-        fraction = plan.fraction_for_target_width
-        found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"
-        rows.append((f"for a slack of {plan.target_width:g}", found))
-    return rows
-
-
-def _paper_rows(report: "PlanReport") -> list[tuple[str, str]]:
-    """The paper's bounds, which say nothing about the deployed model, and what an input-agnostic one would cost."""
-    paper, ceiling = report.paper, report.utility_ceiling
-    best = f"{ceiling.accuracy:.4f} under a bound of {ceiling.input_agnostic_tau:g} for all inputs"
-    if paper is None:
-        return [("best accuracy", best)]
-    shown, zero = (
-        f"{bound.printed:.4f} as printed, {bound.corrected:.4f} corrected, {bound.deployed:.4f} as deployed"
-        for bound in (paper.theorem_2, paper.theorem_2_at_zero)
-    )
-    adam = "; as if Adam's last step were Gaussian" if paper.optimizer == "adam" else ""
-    return [
-        ("best accuracy", best),
-        ("paper's Theorem 2", f"{shown}; a diagnostic, not for this model{adam}"),
-        ("the same with M = 0", f"{zero}; η and C cancel: no guide to σ, C or M"),
-    ]
-
-
 def _sizes(report: "FitReport") -> str:
     if report.n_train is None:
         return f"about {report.n_certify:,} certification records"
@@ -253,9 +211,14 @@ def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
     return found
 
 
-def _by_group_row(metrics: Mapping[str, Any]) -> tuple[str, str]:
-    rates = metrics["positive_rate_by_group"].items()
-    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates)
+def _by_group_row(metrics: Mapping[str, Any], *, most: int | None = None) -> tuple[str, str]:
+    """The rate of each group; of more than ``most`` only the lowest and the highest."""
+    rates: Mapping[str, float] = metrics["positive_rate_by_group"]
+    seen = {name: rate for name, rate in rates.items() if rate is not None and not math.isnan(rate)}
+    if most is not None and len(rates) > most and len(seen) > 1:
+        low, high = min(seen, key=lambda name: seen[name]), max(seen, key=lambda name: seen[name])
+        return f"positive rate, {len(rates)} groups", f"{low} {_number(seen[low])} to {high} {_number(seen[high])}"
+    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates.items())
 
 
 def print_warnings(warnings: Sequence[str]) -> None:

@@ -18,7 +18,11 @@ Examples:
 """
 )
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: FOLDER-report.html or .md]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write; only a page of ours is replaced.  [default: FOLDER-report.html or .md]",
+)
 @click.option(
     "--format",
     type=click.Choice(["html", "markdown"]),

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import exit_unless_good, json_option, parameter_options
+from fairdp.cli.options import exit_unless_good, json_option, parameter_options, verbose_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp retarget model/ --max-gap 0.05 --out model-05/\n")
 @click.argument("folder", type=click.Path(path_type=Path))
 @parameter_options("max_gap", "min_ratio", "price")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder for the moved model.")
+@verbose_option
 @json_option
 def retarget(
     folder: Path,
@@ -18,6 +19,7 @@ def retarget(
     min_ratio: float | None,
     price: float | None,
     out: Path,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Move the model in FOLDER along its frontier to another fairness target, without any record and any privacy.
@@ -29,5 +31,5 @@ def retarget(
     from fairdp.commands.retarget import retarget_saved
 
     report = retarget_saved(folder, out, max_gap=max_gap, min_ratio=min_ratio, price=price)
-    print_retargeted(report, as_json=as_json)
+    print_retargeted(report, as_json=as_json, verbose=verbose)
     exit_unless_good(report.verdict, strict=False)

@@ -9,6 +9,7 @@ def print_table(
     headers: tuple[str, ...] | None = None,
     *,
     wrap_numbers: bool = True,
+    edge: bool = True,
 ) -> None:
     from rich import box
     from rich.console import Console
@@ -22,6 +23,7 @@ def print_table(
         title_style="bold",
         box=box.SIMPLE_HEAD,
         show_header=bool(headers),
+        show_edge=edge,
     )
     rows = list(rows)
     width = max((len(row) for row in rows if row), default=2)

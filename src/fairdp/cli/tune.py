@@ -17,6 +17,7 @@ from fairdp.cli.options import (
     parameter_options,
     taken_ledger,
     taken_source,
+    verbose_option,
 )
 from fairdp.cli.sections import SEARCH, SectionedCommand
 from fairdp.config.parameters import DEFAULT_EPSILON
@@ -24,6 +25,7 @@ from fairdp.config.parameters import DEFAULT_EPSILON
 
 @click.command(
     cls=SectionedCommand,
+    common=("dataset", "label", "positive", "sensitive", "schema", "grid", "within_gap", "epsilon"),
     epilog="""\b
 Examples:
   fairdp tune --dataset adult --grid learning_rate=1,7 --grid max_gap=.02,.05 --within-gap .05 --out model/
@@ -62,6 +64,7 @@ Examples:
 @parameter_options("fairness_weight", "grouping", "max_sample_rate", "parameter_noise", "n_draws")
 @ledger_options
 @model_options
+@verbose_option
 @json_option
 def tune(
     grid: dict[str, list[Any]],
@@ -70,6 +73,7 @@ def tune(
     private_metrics: bool,
     out: Path | None,
     overwrite: bool,
+    verbose: bool,
     as_json: bool,
     **parameters: Any,
 ) -> None:
@@ -95,5 +99,5 @@ def tune(
             search=Search(grid=grid, within_gap=within_gap, expected_trials=expected_trials),
         )
         report = run_fit(task)
-    print_fit(report, as_json=as_json)
+    print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])

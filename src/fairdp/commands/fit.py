@@ -118,6 +118,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
         chosen=_chosen(estimator),
         positive=_positive(estimator, task.source),
         treated=None if task.private_metrics else counts_by_column(records.treated),
+        label=None if task.source.table is None or records.schema is None else records.schema.label,
         tuned=None if task.search is None else _tuned(estimator, task.search),
     )
 
@@ -229,10 +230,10 @@ def _train(
 
     def forewarn(planned: PlannedRun) -> None:
         spending.spend(planned.privacy, records.table, resume=task.resume)
-        hidden = hidden_beforehand(planned)
         # Once for each trial it would tell how many there are.
-        if hidden is not None and task.search is None:
-            say(f"before training: {hidden}")
+        if task.search is None:
+            for line in _known_beforehand(planned, task):
+                say(f"before training: {line}")
 
     with progress_bar("training" if task.search is None else "trials") as observe:
         progress = Progress(
@@ -265,6 +266,14 @@ def _train(
     if records.schema is not None:
         estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
     return estimator, used
+
+
+def _known_beforehand(planned: PlannedRun, task: FitTask) -> list[str]:
+    """What somebody might want to stop for."""
+    lost = "without --out the model is not kept, though its epsilon is spent."
+    found = [lost] if task.out is None and task.source.table is not None else []
+    hidden = hidden_beforehand(planned)
+    return found if hidden is None else [*found, hidden]
 
 
 def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> tuple[int, Mapping[str, Any] | None]:

@@ -37,8 +37,8 @@ class FitReport:
     ``metrics`` are exact, for the data holder; with private metrics they and ``n_certify`` come from the released
     counts, and the other sizes are None. Without test records they come from these counts too, and are None if there
     is no certificate. ``verdict`` follows from counts that are paid for, and ``frontier`` is what the model offers at
-    other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means, ``treated`` which
-    cells of the table were not as declared, by column, exactly.
+    other prices, of which ``chosen`` is deployed. ``positive`` is what a positive decision means: the value of column
+    ``label``, or without one a text. ``treated`` is which cells of the table were not as declared, by column, exactly.
     """
 
     method: str
@@ -59,12 +59,13 @@ class FitReport:
     chosen: FrontierPoint | None
     positive: str
     treated: Mapping[str, Mapping[str, int]] | None = None
+    label: str | None = None
     tuned: Tuned | None = None
 
     @property
     def measured(self) -> str:
         """What the metrics are of."""
-        return "on the test records" if self.n_test else "from the noisy counts"
+        return f"on {self.n_test:,} test records" if self.n_test else "from the noisy counts"
 
     @property
     def certificate_statement(self) -> str:
@@ -74,7 +75,7 @@ class FitReport:
     def to_json(self) -> dict[str, object]:
         """Plain values under the names users see."""
         plain = {**to_plain(self), "certificate": certificate_record(self.certificate)}
-        del plain["chosen"]
+        del plain["chosen"], plain["label"]
         quality, target = self.verdict.quality, self.verdict.target
         plain |= {
             "quality": None if quality is None else quality.to_dict(),

@@ -12,7 +12,7 @@ from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.progress import say
 from fairdp.data.grouped import GroupedData
-from fairdp.frontier.outlook import SurveyNoise, outlook_of, outlook_warning
+from fairdp.frontier.outlook import SurveyNoise, forewarning, outlook_of, outlook_warning
 from fairdp.metrics.rates import collapse_warning
 from fairdp.metrics.scored_records import evaluate_decisions
 from fairdp.run.plan import PlannedRun
@@ -86,7 +86,7 @@ def hidden_beforehand(planned: PlannedRun) -> str | None:
         return None
     sizes = dict(zip(names, plan.recipe.group_sizes, strict=True))
     parity, epsilon = planned.config.parity, plan.budget.epsilon
-    return outlook_warning(outlook_of(sizes, SurveyNoise.of(plan), parity=parity, epsilon=epsilon))
+    return forewarning(outlook_of(sizes, SurveyNoise.of(plan), parity=parity, epsilon=epsilon))
 
 
 def _hidden_groups(estimator: FairDPClassifier) -> str | None:

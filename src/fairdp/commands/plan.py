@@ -12,6 +12,7 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.gaussian import utility_ceiling
 from fairdp.certify.paper import monte_carlo_error
 from fairdp.certify.widths import expected_widths, fraction_for_width
+from fairdp.commands.plan_answer import TauAnswer, answer_for_tau, assumed_gap, check_asked
 from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
 from fairdp.config.defaults import METHOD_MODELS
 from fairdp.config.parameters import Parameters, check_parameters
@@ -40,6 +41,8 @@ class CertificatePlan:
         Expected share of positive decisions and of positive labels.
     target_width
         Slack that is hoped for; None asks nothing.
+    for_tau, gap
+        A bound that is hoped for on a model with this gap, and what it takes; None asks nothing, and assumes a gap.
     input_agnostic_tau
         A bound over all inputs whose price in accuracy is asked for.
     """
@@ -52,6 +55,8 @@ class CertificatePlan:
     positive_rate: float = 0.1
     label_rate: float = 0.25
     target_width: float | None = None
+    for_tau: float | None = None
+    gap: float | None = None
     input_agnostic_tau: float = 0.1
 
     def __post_init__(self) -> None:
@@ -66,6 +71,7 @@ class CertificatePlan:
         Preregistration(confidence=self.confidence, metrics=self.metrics, n_looks=self.n_looks)
         if self.target_width is not None:
             _checks.positive(target_width=self.target_width)
+        check_asked(self.for_tau, self.gap)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +144,7 @@ class PlanReport:
     paper: PlannedPaperBounds | None
     utility_ceiling: UtilityCeiling
     outlook: list[GroupOutlook] | None = None
+    for_tau: TauAnswer | None = None
 
 
 def plan_report(
@@ -176,6 +183,10 @@ def plan_report(
     n_looks = certificate.n_looks if len(totals) > 1 and certificate.fraction else 1
     budget = budget_of(goal, n_groups=len(totals), n_looks=n_looks, **about)
     certifiable = len(totals) > 1 and SMALLEST_EPSILON <= budget.epsilon < math.inf and certificate.fraction > 0
+    if certificate.for_tau is not None and not certifiable:
+        raise ParameterError(
+            "for_tau", certificate.for_tau, "needs a certificate: two groups, a finite epsilon and records held out"
+        )
     held_out = certificate.fraction if certifiable else 0.0
     sizes = {name: (1 - held_out) * size for name, size in totals.items()}
     about |= {"certify_fraction": held_out, "n_looks": n_looks}
@@ -188,6 +199,7 @@ def plan_report(
         sensitivities=tuple(plan.recipe.sensitivities.tolist()),
         privacy=privacy,
         certificate=_widths(certificate, tuple(totals.values()), privacy) if certifiable else None,
+        for_tau=_for_tau(certificate, tuple(totals.values()), privacy),
         paper=_paper_bounds(method, planned),
         utility_ceiling=_utility_ceiling(certificate),
         outlook=_outlook(planned, sizes, certificate) if METHODS[method].joint and len(sizes) > 1 else None,
@@ -215,14 +227,33 @@ def _named(group_sizes: Mapping[str, int] | tuple[int, ...]) -> dict[str, int]:
     return dict(group_sizes)
 
 
-def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> ExpectedWidths:
-    guessed: dict[str, Any] = {
+def _for_tau(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> TauAnswer | None:
+    if plan.for_tau is None:
+        return None
+    return answer_for_tau(
+        plan.for_tau,
+        assumed_gap(plan.for_tau) if plan.gap is None else plan.gap,
+        group_sizes=group_sizes,
+        certify_fraction=plan.fraction,
+        epsilon=tuple(spent.certify_epsilons.values()),
+        budget=spent.epsilon,
+        metrics=plan.metrics,
+        **_guessed(plan),
+    )
+
+
+def _guessed(plan: CertificatePlan) -> dict[str, Any]:
+    return {
         "confidence": plan.confidence,
         "n_looks": plan.n_looks,
         "score_share": plan.score_share,
         "positive_rate": plan.positive_rate,
         "label_rate": plan.label_rate,
     }
+
+
+def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> ExpectedWidths:
+    guessed = _guessed(plan)
     epsilons = tuple(spent.certify_epsilons.values())
     known: dict[str, Any] = {"group_sizes": group_sizes, "epsilon": epsilons, "metrics": plan.metrics, **guessed}
     width, widths = plan.target_width, expected_widths(certify_fraction=plan.fraction, **known)

@@ -16,6 +16,7 @@ from fairdp._checks import DataError, InputError, ParameterError, SavedModelErro
 from fairdp._files import json_bytes, write_out
 from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
+from fairdp.commands.decision_files import refuse_foreign
 from fairdp.commands.measuring import seen_before, warnings_of
 from fairdp.commands.progress import say_treated
 from fairdp.data.catalog import DATASETS, load_dataset
@@ -110,6 +111,7 @@ def run_predict(
         raise ParameterError("out", str(out), "must end in .csv or .parquet")
     if out.exists() and table.exists() and out.samefile(table):
         raise ParameterError("out", str(out), "is the table itself", "choose another file")
+    refuse_foreign(out)
     rows = read_table(table, schema.format)
     kept = _ids(rows, id_columns, table)
     told: list[Treated] = []

@@ -9,6 +9,10 @@ from fairdp.frontier.evidence import TRAINING
 from fairdp.frontier.judging import Quality, TargetMet, Verdict
 
 _MORE_EVIDENCE = "more records, a larger `epsilon`, a larger `certify_fraction`"
+_MORE_TO_LEARN = (
+    "Try more records, a larger `epsilon`, or inputs that tell more about the label; check that labels and rows belong "
+    "together."
+)
 # A ranking that is less certain than this is not worth stating.
 _HIDDEN, _NOT_SEEN = 0.15, "hidden by noise"
 # Labels that are rarer than this are seldom predicted by the best of models.
@@ -46,7 +50,17 @@ def unmeasured(names: tuple[str, ...]) -> str:
     )
 
 
+def remedy(verdict: Verdict) -> str:
+    """What to try next; nothing for a good model."""
+    return _found_and_remedy(verdict)[1]
+
+
 def _reason(verdict: Verdict) -> str:
+    found, advice = _found_and_remedy(verdict)
+    return f"{found}. {advice}" if advice else f"{found}."
+
+
+def _found_and_remedy(verdict: Verdict) -> tuple[str, str]:
     return {
         "good": _good,
         "missed": _missed,
@@ -56,43 +70,42 @@ def _reason(verdict: Verdict) -> str:
     }[verdict.verdict](verdict)
 
 
-def _good(verdict: Verdict) -> str:
+def _good(verdict: Verdict) -> tuple[str, str]:
+    learnt = "the model has learnt to tell the labels apart"
     if verdict.target is None:
-        return "the model has learnt to tell the labels apart; it was trained without a fairness target."
-    return "the model has learnt to tell the labels apart, and its fairness target is met."
+        return f"{learnt}; it was trained without a fairness target", ""
+    return f"{learnt}, and its fairness target is met", ""
 
 
-def _missed(verdict: Verdict) -> str:
+def _missed(verdict: Verdict) -> tuple[str, str]:
     target = verdict.target
     assert target is not None
     assert target.estimate is not None
     what = "ratio" if target.kind == "min_ratio" else "gap"
     found = f"{what} about {target.estimate:.2f} instead of {target.value:.2f}"
     if target.rest is None:
-        kept = "no price on the frontier closes the rest and keeps two thirds of the positive decisions; "
-        unreachable = kept if verdict.has_prices else ""
+        kept = "; no price on the frontier closes the rest and keeps two thirds of the positive decisions"
         looser = "`min_ratio`" if target.kind == "min_ratio" else "`max_gap`"
-        return f"{found}; {unreachable}try {_BY_GROUP}, a looser {looser}, more records, or a larger `epsilon`."
+        unreachable = kept if verdict.has_prices else ""
+        return f"{found}{unreachable}", f"Try {_BY_GROUP}, a looser {looser}, more records, or a larger `epsilon`."
     price, cost = target.rest
     if target.price is not None and price <= target.price + 1e-6:
+        misled = "held-out records differ from them or the noise misled the choice"
         return (
-            f"{found}, although the training records suggested that it would be met: held-out records differ from them "
-            f"or the noise misled the choice. Try a stricter target, more records, or a larger `epsilon`."
+            f"{found}, although the training records suggested that it would be met: {misled}",
+            "Try a stricter target, more records, or a larger `epsilon`.",
         )
     return (
-        f"{found}; closing the rest would cost about {_points(cost)} of accuracy. Try `price` {_rounded(price)} to pay "
-        f"for it, or {_BY_GROUP}."
+        f"{found}; closing the rest would cost about {_points(cost)} of accuracy",
+        f"Try `price` {_rounded(price)} to pay for it, or {_BY_GROUP}.",
     )
 
 
-def _weak(verdict: Verdict) -> str:
-    return (
-        "the model has learnt next to nothing, so its gap says nothing either. Try more records, a larger `epsilon`, "
-        "or inputs that tell more about the label; check that labels and rows belong together."
-    )
+def _weak(verdict: Verdict) -> tuple[str, str]:
+    return "the model has learnt next to nothing, so its gap says nothing either", _MORE_TO_LEARN
 
 
-def _collapsed(verdict: Verdict) -> str:
+def _collapsed(verdict: Verdict) -> tuple[str, str]:
     assert verdict.positive_rate is not None
     assert verdict.base_rate is not None
     decision = "negative" if verdict.positive_rate < 0.5 else "positive"
@@ -100,27 +113,25 @@ def _collapsed(verdict: Verdict) -> str:
     found += f", while {verdict.base_rate:.3f} of the labels are positive)"
     quality = verdict.quality
     if quality is not None and quality.learnt == "no":
-        return (
-            f"{found}, and the model has learnt next to nothing. Try more records, a larger `epsilon`, or inputs that "
-            "tell more about the label; check that labels and rows belong together."
-        )
+        return f"{found}, and the model has learnt next to nothing", _MORE_TO_LEARN
+    found += ": a small gap is then worth nothing"
     if not (quality is not None and quality.learnt == "yes") and _RARE < verdict.base_rate < 1 - _RARE:
-        return f"{found}: a small gap is then worth nothing. Try more records, a larger `epsilon`, or more `n_steps`."
+        return found, "Try more records, a larger `epsilon`, or more `n_steps`."
     ratio = _rounded((1 - verdict.base_rate) / max(verdict.base_rate, 1e-3))
     doubt = "" if quality is not None and quality.learnt == "yes" else "; or more records, or a larger `epsilon`"
     method = "" if verdict.has_prices else "`method` fairdp_frontier with "
-    return (
-        f"{found}: a small gap is then worth nothing. Try {method}`cost_ratio` {ratio}, by which whoever is likelier "
-        f"than the average to have the positive label is accepted, or a value between 1 and that{doubt}."
+    return found, (
+        f"Try {method}`cost_ratio` {ratio}, by which whoever is likelier than the average to have the positive label "
+        f"is accepted, or a value between 1 and that{doubt}."
     )
 
 
-def _undecided(verdict: Verdict) -> str:
+def _undecided(verdict: Verdict) -> tuple[str, str]:
     quality, target = verdict.quality, verdict.target
     if quality is None:
         return (
-            "no counts were paid for that could tell whether the model is any good. Try a `certify_fraction` above 0, "
-            "or `method` fairdp_frontier."
+            "no counts were paid for that could tell whether the model is any good",
+            "Try a `certify_fraction` above 0, or `method` fairdp_frontier.",
         )
     doubts = []
     if quality.learnt != "yes":
@@ -128,7 +139,7 @@ def _undecided(verdict: Verdict) -> str:
     if target is not None and target.met != "yes":
         doubts.append("whether the fairness target is met")
     merge = ", or merging small groups" if verdict.unmeasured else ", or a looser target"
-    return f"the noisy counts do not tell {' or '.join(doubts)}. Try {_MORE_EVIDENCE}{merge}."
+    return f"the noisy counts do not tell {' or '.join(doubts)}", f"Try {_MORE_EVIDENCE}{merge}."
 
 
 def _target(target: TargetMet) -> str:

@@ -15,6 +15,8 @@ from fairdp.frontier.sketch import prefix_root
 
 # No number of records beyond this multiple is worth naming.
 _MOST = 1e4
+# A rate is between 0 and 1: whoever knows it only to this knows nothing of it.
+NOT_AT_ALL = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +90,9 @@ def outlook_of(
                 records=size,
                 standard_error=error,
                 measurable=more is None,
-                records_needed=None if more is None else _two_digits(more * size),
+                records_needed=None if more is None else two_digits(more * size),
                 # Deviations fall about as epsilon grows, and errors with both.
-                epsilon_needed=None if more is None else _two_digits(more * epsilon),
+                epsilon_needed=None if more is None else two_digits(more * epsilon),
             )
         )
     return found
@@ -102,14 +104,26 @@ def outlook_warning(groups: list[GroupOutlook]) -> str | None:
     if not hidden:
         return None
     each = ", ".join(
-        f"{group.group} (to about ±{group.standard_error:.2f}; {group.records_needed:,.0f} training records or an "
-        f"epsilon of {group.epsilon_needed:g} would do)"
+        f"{group.group} ({_seen(group.standard_error)}; {group.records_needed:,.0f} training records or an epsilon of "
+        f"{group.epsilon_needed:g} would do)"
         for group in hidden
     )
     return (
         f"the noise hides how these groups are treated: {each}. The target does not reach them: merge small groups, "
         "or use more records or a larger epsilon."
     )
+
+
+def forewarning(groups: list[GroupOutlook]) -> str | None:
+    """The same before training, when the share of positive labels is a guess: names alone, figures follow."""
+    hidden = [group.group for group in groups if not group.measurable]
+    if not hidden:
+        return None
+    return f"the noise will hide how these groups are treated: {', '.join(hidden)}."
+
+
+def _seen(error: float) -> str:
+    return "not seen at all" if error >= NOT_AT_ALL else f"seen to about ±{error:.2f}"
 
 
 def _error(records: float, noise: SurveyNoise, *, parity: str, label_rate: float, positive_rate: float) -> float:
@@ -152,10 +166,10 @@ def _enough(error_of: Callable[[float], float], size: float) -> float:
     return high
 
 
-def _two_digits(value: float) -> float:
+def two_digits(value: float) -> float:
     """Rounded up.
 
-    >>> _two_digits(1234.0)
+    >>> two_digits(1234.0)
     1300.0
     """
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)

@@ -10,6 +10,9 @@ from fairdp.report.comparison import is_comparison, read_comparison
 from fairdp.report.model import read_model_report
 from fairdp.report.rendering import FORMATS, render_comparison, render_model
 
+# Ends every page, in HTML and in Markdown alike: what it ends can be written again, and nothing else is replaced.
+STAMP = b"\n<!-- written by fairdp report -->\n"
+
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenReport:
@@ -48,6 +51,7 @@ def run_report(
     out = out or _beside(folder, FORMATS[format])
     if out.resolve().parent == folder.resolve():
         raise ParameterError("out", str(out), "lies in the folder that it reports on", "choose a file outside of it")
+    _refuse_foreign(out)
     if is_comparison(folder):
         if audit is not None:
             raise ParameterError("audit", str(audit), "is about a method", "leave it out, or name a saved model")
@@ -59,8 +63,15 @@ def run_report(
         report = read_model_report(folder)
         audited = None if audit is None else read_audit(audit, report.method_name)
         verified, content = report.verified, render_model(report, compared, format=format, audit=audited)
+    content += STAMP
     write_out(out, content)
     return WrittenReport(out=str(out), format=format, verified=verified, bytes=len(content))
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Refuse to replace a file that is no page of ours."""
+    if out.is_file() and out.stat().st_size and not out.read_bytes().endswith(STAMP):
+        raise ParameterError("out", str(out), "exists and was not written by fairdp report", "choose another file")
 
 
 def _beside(folder: Path, ending: str) -> Path:
