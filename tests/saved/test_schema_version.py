@@ -14,7 +14,7 @@ from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 14, "0e3dd51c4dec9c96"
+VERSION, DIGEST = 15, "0e3dd51c4dec9c96"
 
 
 def _constants(module: ModuleType) -> list[str]:
