@@ -25,8 +25,8 @@ class Release:
     Parameters
     ----------
     purpose
-        What it is: ``"gradient"``, ``"statistics"``, ``"sizes"``, ``"look"``, ``"histogram"``, ``"polynomial"``,
-        ``"reading"``, or the code of a survey (`fairdp.accounting.words`).
+        What it is: ``"gradient"``, ``"statistics"``, ``"sizes"``, ``"look"``, ``"scores"``, ``"histogram"``,
+        ``"polynomial"``, ``"reading"``, or the code of a survey (`fairdp.accounting.words`).
     law
         Law of the noise.
     scale

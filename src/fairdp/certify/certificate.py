@@ -14,6 +14,7 @@ from fairdp.certify.gaps import GapBound, gap_bound
 from fairdp.certify.gaussian import dilution_for
 from fairdp.certify.origin import Origin
 from fairdp.certify.release import Counts, arms_of, per_group, small
+from fairdp.certify.scores import ScoreCounts
 from fairdp.certify.shift import ShiftBound, bound_under_shift
 from fairdp.config.certificate import CERTIFIABLE, METRICS, NoCertificate
 from fairdp.config.preregistration import Preregistration
@@ -30,13 +31,15 @@ class Certificate:
     Parameters
     ----------
     epsilons
-        Pure ε that a certification record of each group spends, over all looks.
+        Pure ε that a certification record of each group spends in all: on decisions over all looks, and on scores.
     counts
         The released counts per group, label and decision, shape (n_groups, 2, 2).
     expected_sizes
         Public expected number of certification records of each group, which decided how small cells are treated.
     input_agnostic_tau
         A bound on every gap that follows from the predictor alone, where there is one; no ``tau`` is larger.
+    scores
+        Released counts of scores; None if no share of ε was kept for them.
     about
         What ties the certificate to its model and its records; None for bare counts.
     """
@@ -49,6 +52,7 @@ class Certificate:
     gaps: dict[str, CertifiedGap]
     dilution: Dilution | None = None
     input_agnostic_tau: float | None = None
+    scores: ScoreCounts | None = None
     about: Origin | None = None
     certified: bool = True
 
@@ -61,6 +65,11 @@ class Certificate:
     def epsilon(self) -> float:
         """Pure ε of a certification record, the largest over the groups."""
         return max(self.epsilons)
+
+    @property
+    def epsilons_of_a_look(self) -> tuple[float, ...]:
+        """Pure ε with which decisions were counted at each look, group by group: what every bound is computed with."""
+        return self.registration.per_look(self.epsilons)
 
     @property
     def met(self) -> bool:
@@ -78,7 +87,7 @@ class Certificate:
     @property
     def events(self) -> dict[str, Event]:
         """The events that may fail."""
-        per_look = self._epsilons_of_a_look()
+        per_look = self.epsilons_of_a_look
         return {
             kind: Event(
                 failure_probability=level,
@@ -102,6 +111,7 @@ class Certificate:
                 "group_names": self.group_names,
                 "expected_sizes": self.expected_sizes,
                 "counts": self.counts,
+                "scores": self.scores,
                 "about": self.about,
             }
         )
@@ -149,7 +159,7 @@ class Certificate:
                 "leaves a sequence of tests no level for bounds under a shift",
                 "certify without it",
             )
-        epsilons = self._epsilons_of_a_look()
+        epsilons = self.epsilons_of_a_look
         return bound_under_shift(
             np.array(self.counts),
             epsilon=epsilons,
@@ -157,9 +167,6 @@ class Certificate:
             score_box_groups=small(epsilons, self.expected_sizes, "positive"),
             score_box_cells=small(epsilons, self.expected_sizes, "true_positive"),
         )
-
-    def _epsilons_of_a_look(self) -> tuple[float, ...]:
-        return tuple(epsilon / self.registration.n_looks for epsilon in self.epsilons)
 
 
 @dataclass(frozen=True)
@@ -207,6 +214,7 @@ def certify(
     require_tau: float | None = None,
     n_looks: int = 1,
     expected_trials: float = 1.0,
+    score_share: float = 0.0,
 ) -> Certificate:
     """Certificate from released counts; it may be computed again by anyone, with the same result.
 
@@ -215,8 +223,8 @@ def certify(
     counts
         Noisy counts per group, label and decision, shape (n_groups, 2, 2).
     epsilon
-        Pure ε spent by a record over all looks, for all groups or one for each.
-    confidence, metrics, require_tau, n_looks, expected_trials
+        Pure ε spent by a record in all, on decisions and on scores, for all groups or one for each.
+    confidence, metrics, require_tau, n_looks, expected_trials, score_share
         See `Preregistration`.
     """
     registration = Preregistration(
@@ -225,9 +233,10 @@ def certify(
         require_tau=require_tau,
         n_looks=n_looks,
         expected_trials=expected_trials,
+        score_share=score_share,
     )
     epsilons = per_group(epsilon, len(counts))
-    per_look = tuple(value / n_looks for value in epsilons)
+    per_look = registration.per_look(epsilons)
     bounds = {
         kind: gap_bound(
             arms_of(counts, kind, per_look), failure_probability=level, score_box=small(per_look, expected_sizes, kind)

@@ -1,6 +1,7 @@
 """The law of discrete Laplace noise and of sums of it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -12,6 +13,8 @@ from fairdp._checks import ParameterError
 
 # Mass that may be cut off the tails of one draw; every p-value is raised by what was cut.
 _CUT = 1e-14
+# Shares of the smallest epsilon that are tried as the exponent of a moment.
+_POWERS = np.arange(1, 200) / 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +101,24 @@ def noise_variance(epsilon: float) -> float:
     r"""Variance of one draw, :math:`\nu = 2a / (1 - a)^2`."""
     a = math.exp(-epsilon)
     return 2 * a / (1 - a) ** 2
+
+
+def noise_reach(epsilons: Sequence[float], failure_probability: float) -> int:
+    r"""A t such that a sum of independent draws exceeds t with at most this probability, whatever their epsilons.
+
+    One draw has :math:`\Pr(X > t) = a^{t+1} / (1 + a)`. For more, by Markov's inequality with
+    :math:`E e^{\lambda X} = (\cosh\varepsilon - 1) / (\cosh\varepsilon - \cosh\lambda)`, the smallest over a grid of
+    :math:`\lambda < \min\varepsilon` of :math:`(\sum_i \ln E e^{\lambda X_i} + \ln 1/\delta) / \lambda`: quick where
+    the law of the sum would be long, and a little wider.
+    """
+    _checks.in_unit_interval(failure_probability=failure_probability)
+    _checks.finite_positive(epsilon=min(epsilons))
+    if len(epsilons) == 1:
+        a = math.exp(-epsilons[0])
+        return max(0, math.ceil(math.log(failure_probability * (1 + a)) / -epsilons[0]) - 1)
+    kinds, draws = np.unique(np.asarray(epsilons, dtype=np.float64), return_counts=True)
+    powers = min(epsilons) * _POWERS
+    # 2 sinh² keeps small numbers apart where a difference of hyperbolic cosines would round.
+    whole = np.sinh(kinds[:, None] / 2) ** 2
+    moments = -np.log1p(-(np.sinh(powers / 2) ** 2) / whole)
+    return math.floor(float(((draws @ moments - math.log(failure_probability)) / powers).min()))

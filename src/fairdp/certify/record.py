@@ -8,6 +8,7 @@ from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.claims import CertifiedGap, Dilution, Event
 from fairdp.certify.estimates import estimated_metrics, undiluted_accuracy
 from fairdp.certify.origin import Origin
+from fairdp.certify.scores import ScoreCounts
 from fairdp.certify.statement import DEFINITIONS, certificate_statement
 from fairdp.config.certificate import METRICS, NoCertificate
 from fairdp.config.preregistration import Preregistration
@@ -41,6 +42,7 @@ class CertificateRecord:
     require_tau: float | None
     n_looks: int
     expected_trials: float
+    score_share: float
     epsilon: float
     epsilon_by_group: dict[str, float]
     demographic_parity: CertifiedGap | None = None
@@ -52,6 +54,7 @@ class CertificateRecord:
     group_names: tuple[str, ...]
     expected_sizes: tuple[float, ...]
     counts: tuple[tuple[tuple[int, ...], ...], ...]
+    scores: ScoreCounts | None
     about: Origin
     statement: str
     estimates: dict[str, object] = field(default_factory=dict)
@@ -72,6 +75,7 @@ class CertificateRecord:
             require_tau=self.require_tau,
             n_looks=self.n_looks,
             expected_trials=self.expected_trials,
+            score_share=self.score_share,
         )
         return Certificate(
             registration=registration,
@@ -82,6 +86,7 @@ class CertificateRecord:
             gaps={name: self.gaps[name] for name in self.metrics},
             dilution=None if self.dilution is None else self.dilution.applied(),
             input_agnostic_tau=self.input_agnostic_tau,
+            scores=self.scores,
             about=self.about,
         )
 

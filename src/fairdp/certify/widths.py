@@ -3,6 +3,8 @@
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -65,6 +67,7 @@ def expected_widths(
     label_rate: float,
     metrics: tuple[str, ...] = METRICS,
     n_looks: int = 1,
+    score_share: float = 0.0,
 ) -> dict[str, float]:
     """Expected slack of each metric, were this fraction of the records kept for certification.
 
@@ -79,28 +82,78 @@ def expected_widths(
     n_looks
         Looks that share epsilon. With more than one, a bound is required beforehand: the slack is then that of whether
         it is met, for which every metric is tested at the full level.
+    score_share
+        Share of epsilon that is kept for counts of scores.
     """
     _checks.in_unit_interval(certify_fraction=certify_fraction, positive_rate=positive_rate, label_rate=label_rate)
     # Which bound is required does not change how wide it is.
     registered = Preregistration(
-        confidence=confidence, metrics=metrics, require_tau=None if n_looks == 1 else 0.5, n_looks=n_looks
+        confidence=confidence,
+        metrics=metrics,
+        require_tau=None if n_looks == 1 else 0.5,
+        n_looks=n_looks,
+        score_share=score_share,
     )
-    epsilon = tuple(value / n_looks for value in per_group(epsilon, len(group_sizes)))
+    sizes = [certify_fraction * size for size in group_sizes]
+    return _widths(registered, sizes=sizes, epsilon=epsilon, positive_rate=positive_rate, label_rate=label_rate)
+
+
+def cost_in_tau(
+    registration: Preregistration,
+    *,
+    sizes: Sequence[float],
+    epsilon: float | Sequence[float],
+    positive_rate: float,
+    label_rate: float,
+) -> dict[str, float]:
+    """How much wider each bound is expected to be because a share of epsilon is kept for counts of scores.
+
+    The expected slack of what is registered minus that of the same without such a share.
+
+    Parameters
+    ----------
+    sizes
+        Expected number of certification records of each group.
+    epsilon
+        Pure ε that a certification record spends in all.
+    positive_rate, label_rate
+        As for `expected_widths`.
+    """
+    known: dict[str, Any] = {
+        "sizes": sizes,
+        "epsilon": epsilon,
+        "positive_rate": positive_rate,
+        "label_rate": label_rate,
+    }
+    alone = _widths(replace(registration, score_share=0.0), **known)
+    return {metric: width - alone[metric] for metric, width in _widths(registration, **known).items()}
+
+
+def _widths(
+    registration: Preregistration,
+    *,
+    sizes: Sequence[float],
+    epsilon: float | Sequence[float],
+    positive_rate: float,
+    label_rate: float,
+) -> dict[str, float]:
+    """Expected slack of each metric with so many certification records of each group."""
+    per_look = registration.per_look(per_group(epsilon, len(sizes)))
     shares = {"positive": 1.0, "true_positive": label_rate, "false_positive": 1 - label_rate}
     slacks = {}
-    for kind, level in registered.levels().items():
-        sizes = [certify_fraction * shares[kind] * size for size in group_sizes]
+    for kind, level in registration.levels().items():
+        arms = [shares[kind] * size for size in sizes]
         slack = expected_slack(
-            sizes=sizes,
-            rates=[positive_rate] * len(group_sizes),
-            epsilon=epsilon,
+            sizes=arms,
+            rates=[positive_rate] * len(arms),
+            epsilon=per_look,
             failure_probability=level,
             folds=2 if kind == "positive" else 1,
         )
         # At equal rates the worse of two directions counts: that in which the smallest group's skewness hurts.
-        skew = float(ndtri(level)) ** 2 * abs(1 - 2 * positive_rate) / (2 * min(sizes))
+        skew = float(ndtri(level)) ** 2 * abs(1 - 2 * positive_rate) / (2 * min(arms))
         slacks[kind] = min(1.0, slack + skew)
-    return {metric: max(slacks[kind] for kind in CERTIFIABLE[metric].rates) for metric in registered.metrics}
+    return {metric: max(slacks[kind] for kind in CERTIFIABLE[metric].rates) for metric in registration.metrics}
 
 
 def fraction_for_width(
@@ -113,6 +166,7 @@ def fraction_for_width(
     label_rate: float,
     metrics: tuple[str, ...] = METRICS,
     n_looks: int = 1,
+    score_share: float = 0.0,
 ) -> float | None:
     """Smallest fraction of the records, rounded up to a thousandth, whose expected widths are all at most ``width``.
 
@@ -130,6 +184,7 @@ def fraction_for_width(
             label_rate=label_rate,
             metrics=metrics,
             n_looks=n_looks,
+            score_share=score_share,
         )
         return max(widths.values()) <= width
 

@@ -21,7 +21,7 @@ from fairdp.cli.options import (
 @click.argument("table", required=False, type=click.Path(path_type=Path))
 @click.option("--dataset", help="The test split of a named data set instead of TABLE.")
 @click.option("--epsilon", type=float, required=True, help="Pure epsilon that the fresh records spend.")
-@parameter_options("confidence", "certify_metrics", "require_tau")
+@parameter_options("confidence", "certify_metrics", "require_tau", "score_share")
 @click.option(
     "--allow-equal",
     is_flag=True,
@@ -45,6 +45,7 @@ def certify(
     confidence: float,
     certify_metrics: tuple[str, ...] | None,
     require_tau: float | None,
+    score_share: float,
     allow_equal: bool,
     random_state: int | None,
     of: int | None,
@@ -62,7 +63,9 @@ def certify(
     from fairdp.config.certificate import METRICS
     from fairdp.config.preregistration import Preregistration
 
-    registration = Preregistration(confidence=confidence, metrics=certify_metrics or METRICS, require_tau=require_tau)
+    registration = Preregistration(
+        confidence=confidence, metrics=certify_metrics or METRICS, require_tau=require_tau, score_share=score_share
+    )
     task = CertifyTask(
         folder=folder,
         table=table,

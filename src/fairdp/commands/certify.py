@@ -29,6 +29,7 @@ from fairdp.certify.origin import (
     share_of_alpha,
 )
 from fairdp.certify.record import certificate_record
+from fairdp.certify.scores import release_scores
 from fairdp.certify.statement import certificate_statement
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.progress import say_spent
@@ -41,7 +42,7 @@ from fairdp.data.tables import encoded_batches
 from fairdp.ledger.costs import pure_cost
 from fairdp.ledger.spending import Spending
 from fairdp.randomness import Generators
-from fairdp.run.certifying import count_decisions, release_certificate
+from fairdp.run.certifying import ScoreTally, count_decisions, release_certificate
 from fairdp.run.hold_out import counted_sizes
 from fairdp.saved.fitted import saved_form
 from fairdp.saved.folder import is_signed, write_model
@@ -124,11 +125,13 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
     register = _Register(used_records_path(task.folder), digest)
     seen = PassingRecords(batches, register.used.key)
     generators, n_groups = Generators.of(task.seed), len(estimator.group_names_)
-    counts = count_decisions(estimator.score_model_, estimator.predictor_, seen, n_groups, generators.key("coins"))
+    score_model, tally = estimator.score_model_, ScoreTally(estimator.score_model_, n_groups)
+    passing, coins = tally.passing(seen), generators.key("coins")
+    counts = count_decisions(score_model, estimator.predictor_, passing, n_groups, coins)
     # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
     series = _pay(task, estimator, spending, register, fresh=seen.fingerprints(), model=model)
     assumed = _assumed(task, register.knows_training)
-    estimator.certificate_ = _certificate(task, estimator, counts, generators, assumed, series)
+    estimator.certificate_ = _certificate(task, estimator, counts, tally.counts, generators, assumed, series)
     estimator.privacy_ = replace(estimator.privacy_, ledger=spending.later(estimator.privacy_.ledger))
     write_model(task.folder, saved_form(estimator))
     note = spending.note()
@@ -228,6 +231,7 @@ def _certificate(
     task: CertifyTask,
     estimator: FairDPClassifier,
     counts: NDArray[np.int64],
+    scores: NDArray[np.int64],
     generators: Generators,
     assumed: tuple[str, ...],
     series: tuple[int, int] | None,
@@ -249,6 +253,8 @@ def _certificate(
         expected_sizes=tuple(float(size) for size in sizes),
         rand_below=generators.below(f"{purpose}, counts {counts.tolist()} at {task.epsilon}"),
     )
+    shares = certificate.registration.for_scores(certificate.epsilons)
+    score_noise = generators.below(f"{purpose}, scores {scores.tolist()} at {task.epsilon}")
     about = Origin(
         model_sha256=estimator.score_model_.digest(),
         predictor=estimator.predictor_.described(),
@@ -259,7 +265,7 @@ def _certificate(
         noise_seeded=generators.seeded,
     )
     capped = certificate.capped(estimator.predictor_.input_agnostic_tau(estimator.score_model_))
-    return replace(capped, about=about)
+    return replace(capped, about=about, scores=release_scores(scores, epsilons=shares, rand_below=score_noise))
 
 
 def _in_series(registration: Preregistration, series: tuple[int, int] | None) -> Preregistration:

@@ -39,6 +39,10 @@ METRICS = tuple(CERTIFIABLE)
 # smallest and need most (fixed in advance; equal shares would be valid too).
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
 
+# Inner edges of the bins that scores are counted in, fixed and public: tenths, the outer ones halved, because scores of
+# a rare label crowd at one end, where a median has to be found.
+SCORE_EDGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
 # Below this a certificate says nothing and takes hours: its noise spreads over the square of one over epsilon.
 SMALLEST_EPSILON = 0.02
 

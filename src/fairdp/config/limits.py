@@ -33,6 +33,13 @@ def share(example: float) -> Check:
     return check
 
 
+def up_to_half(**values: float) -> None:
+    """Every value is a part of a whole, and at most half of it."""
+    for name, value in values.items():
+        if not (isinstance(value, Real) and 0 <= value <= 0.5):
+            raise ParameterError(name, value, "must be in [0, 0.5]")
+
+
 def not_negative(**values: float) -> None:
     """Every value is a finite number of at least zero."""
     for name, value in values.items():

@@ -192,6 +192,12 @@ class Parameters:
         "Gap to reach by diluting decisions if the certificate alone does not reach it.",
         check=_checks.in_unit_interval,
     )
+    score_share: float = parameter(
+        0.1,
+        CERTIFICATE,
+        "Share of the certificate's epsilon for counts of scores, from which calibration follows; 0 for none.",
+        check=limits.up_to_half,
+    )
 
     sample_rate: float | None = parameter(None, EXPERT, "Chance to be in a batch, q.", check=_checks.sample_rate)
     n_steps: int | None = parameter(None, EXPERT, "Number of steps, T.", check=_checks.positive_integer)

@@ -22,6 +22,8 @@ class Preregistration:
     expected_trials
         How many models are certified on average until one is kept for what its certificate says: a certificate is
         wrong that much more often if it was picked, so each gets that much less of the failure probability.
+    score_share
+        Share of epsilon that is kept for counts of scores, released once beside those of decisions; zero: none are.
     """
 
     confidence: float = Parameters.confidence
@@ -29,10 +31,11 @@ class Preregistration:
     require_tau: float | None = None
     n_looks: int = Parameters.n_looks
     expected_trials: float = 1.0
+    score_share: float = 0.0
 
     def __post_init__(self) -> None:
         check_parameters(confidence=self.confidence, require_tau=self.require_tau, n_looks=self.n_looks)
-        check_parameters(certify_metrics=self.metrics)
+        check_parameters(certify_metrics=self.metrics, score_share=self.score_share)
         object.__setattr__(self, "metrics", tuple(metric for metric in METRICS if metric in self.metrics))
         if not self.expected_trials >= 1:
             raise ParameterError("expected_trials", self.expected_trials, "must be at least 1")
@@ -41,6 +44,14 @@ class Preregistration:
     def failure_probability(self) -> float:
         """Failure probability of what is said of one look in one trial, but for whether it meets the requirement."""
         return (1 - self.confidence) / self.n_looks / self.expected_trials
+
+    def per_look(self, epsilons: Sequence[float]) -> tuple[float, ...]:
+        """Pure ε of the counts of decisions at one look, of what a record of each group may spend in all."""
+        return tuple((epsilon - self.score_share * epsilon) / self.n_looks for epsilon in epsilons)
+
+    def for_scores(self, epsilons: Sequence[float]) -> tuple[float, ...]:
+        """Pure ε of the counts of scores, of what a record of each group may spend in all."""
+        return tuple(self.score_share * epsilon for epsilon in epsilons)
 
     def levels(self) -> dict[str, float]:
         """Failure probability of each kind of rate at one look.

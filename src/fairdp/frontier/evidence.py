@@ -120,7 +120,7 @@ def certified_evidence(certificate: Certificate, parity: str, auc: Estimate | No
     """What a certificate's counts of held-out records say."""
     counts, looks = np.array(certificate.counts, dtype=np.float64), certificate.registration.n_looks
     negative, positive = counts[..., 0].ravel(), counts[..., 1].ravel()
-    noise = np.repeat([noise_variance(epsilon / looks) for epsilon in certificate.epsilons], 2)
+    noise = np.repeat([noise_variance(epsilon) for epsilon in certificate.epsilons_of_a_look], 2)
     if certificate.dilution is not None:
         share, constant = certificate.dilution.share, certificate.dilution.constant
         total = positive + negative

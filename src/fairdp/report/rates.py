@@ -33,8 +33,7 @@ def group_rates_of(certificate: Certificate) -> tuple[GroupRate, ...]:
     Both ends of every interval get an equal share of the failure probability and are bounded one by one, by the same
     exact p-values as the certificate (`score_box_bound`). The certificate itself bounds differences more tightly.
     """
-    counts, looks = np.array(certificate.counts), certificate.registration.n_looks
-    epsilons = tuple(epsilon / looks for epsilon in certificate.epsilons)
+    counts, epsilons = np.array(certificate.counts), certificate.epsilons_of_a_look
     share = certificate.registration.failure_probability / (2 * len(counts))
     estimates = estimated_metrics(certificate)["positive_rate_by_group"]
     found = []

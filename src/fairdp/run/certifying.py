@@ -1,14 +1,16 @@
 """The certificate of a trained model, on records it has not seen."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fairdp.certify.certificate import Certificate, NotCertified, certify
 from fairdp.certify.origin import HeldOutRecords, Origin
 from fairdp.certify.release import release_counts
+from fairdp.certify.scores import binned, release_scores
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.methods.postprocessing import fair_flips
@@ -39,6 +41,22 @@ def count_decisions(
     return counts
 
 
+class ScoreTally:
+    """Exact numbers of records by group, label and bin of the model's score, counted as batches pass: still private."""
+
+    def __init__(self, model: ScoreModel, n_groups: int) -> None:
+        self._model = model
+        none = np.empty(0, dtype=np.int64)
+        self.counts = binned(np.empty(0), none, none, n_groups)
+
+    def passing(self, batches: Iterable[GroupedData]) -> Iterator[GroupedData]:
+        """The same batches; each is counted when it is asked for, so that records need to be read only once."""
+        for batch in batches:
+            scores = self._model.probabilities(torch.from_numpy(np.require(batch.X, np.float32, ["C", "W"]))).numpy()
+            self.counts += binned(scores, batch.y, batch.groups, len(self.counts))
+            yield batch
+
+
 def release_certificate(
     counts: NDArray[np.int64],
     *,
@@ -55,11 +73,10 @@ def release_certificate(
     counts
         Decisions on records that neither training nor an earlier certificate has seen.
     epsilons
-        Pure ε that a record of each group may spend over all the looks that were registered.
+        Pure ε that a record of each group may spend in all: over the looks that were registered, and on scores.
     """
-    per_look = tuple(epsilon / registration.n_looks for epsilon in epsilons)
     return certify(
-        release_counts(counts, epsilon=per_look, rand_below=rand_below),
+        release_counts(counts, epsilon=registration.per_look(epsilons), rand_below=rand_below),
         epsilon=epsilons,
         group_names=group_names,
         expected_sizes=expected_sizes,
@@ -114,6 +131,19 @@ def _last_kept(prepared: PreparedRun, predictor: Predictor, looked: Looked) -> t
     return number, certificate.capped(predictor.input_agnostic_tau(prepared.model))
 
 
+def _with_scores(prepared: PreparedRun, certificate: Certificate) -> Certificate:
+    """The certificate with counts of the deployed model's scores, released once, after the last look."""
+    if not certificate.registration.score_share:
+        return certificate
+    tally = ScoreTally(prepared.model, len(certificate.group_names))
+    for _ in tally.passing([prepared.parts.held_out]):
+        pass
+    epsilons = certificate.registration.for_scores(certificate.epsilons)
+    # As with a look: with a reused seed, other counts get other noise.
+    noise = prepared.generators.below(f"scores {tally.counts.tolist()} with {epsilons}")
+    return replace(certificate, scores=release_scores(tally.counts, epsilons=epsilons, rand_below=noise))
+
+
 def post_processed(prepared: PreparedRun) -> Predictor:
     """The rule that changes decisions by group until the rates agree, from noisy counts of the training records."""
     train, generators, config = prepared.parts.train, prepared.generators, prepared.config
@@ -145,6 +175,7 @@ def certified(
     if reason:
         return predictor, NotCertified(reason)
     number, certificate = _last_kept(prepared, predictor, looked)
+    certificate = _with_scores(prepared, certificate)
     if settings.certification.target_tau is not None:
         certificate = certificate.diluted(settings.certification.target_tau)
         assert certificate.dilution is not None

@@ -198,6 +198,7 @@ class RunSettings:
             metrics=METRICS if chosen.certify_metrics is None else chosen.certify_metrics,
             require_tau=chosen.require_tau,
             n_looks=chosen.n_looks,
+            score_share=chosen.score_share,
         )
         return cls(
             method=chosen.method,
