@@ -23,6 +23,7 @@ ONE = {"certify_metrics": ("demographic_parity",)}
 KINDS = {
     "deterministic": {},
     "parity alone": ONE,
+    "no scores": {**ONE, "score_share": 0.0},
     "one conditional gap": {"certify_metrics": ("equal_opportunity",)},
     "equalized odds alone": {"certify_metrics": ("equalized_odds",)},
     "random head": {**ONE, "predictor": "gibbs"},
@@ -192,7 +193,7 @@ def recompute(certificate: dict) -> None:
         group_names=tuple(certificate["group_names"]),
         expected_sizes=tuple(certificate["expected_sizes"]),
         metrics=tuple(certificate["metrics"]),
-        **{name: certificate[name] for name in ("confidence", "require_tau", "n_looks")},
+        **{name: certificate[name] for name in ("confidence", "require_tau", "n_looks", "score_share")},
     )
-    certificate.update({**certificate_record(made), "about": certificate["about"]})
+    certificate.update({**certificate_record(made), "about": certificate["about"], "scores": certificate["scores"]})
     reword(certificate)

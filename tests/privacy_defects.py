@@ -21,6 +21,7 @@ from fairdp.audit.pairs import replay_route
 from fairdp.audit.routes import route_of
 from fairdp.audit.violations import ReplayReport
 from fairdp.audit.ways import N_FEATURES, OwnForward, fit_file
+from fairdp.config.preregistration import Preregistration
 from fairdp.data import tables
 from fairdp.data.columns import Numeric
 from fairdp.frontier import sketch
@@ -273,6 +274,17 @@ def counts_at_twice_the_epsilon(original: Any) -> Any:
     return counts
 
 
+def without_the_share_of_scores(_: Any) -> Any:
+    return lambda self, epsilons: tuple(epsilon / self.n_looks for epsilon in epsilons)
+
+
+def scores_of_the_trained(original: Any) -> Any:
+    def scored(run: Any, certificate: Any) -> Any:
+        return original(replace(run, parts=replace(run.parts, held_out=run.parts.train)), certificate)
+
+    return scored
+
+
 def accounted_as_if_with_more_noise(original: Any) -> Any:
     def spent(*args: Any, **more: Any) -> Any:
         found = original(*args, **more)
@@ -465,13 +477,24 @@ DEFECTS = (
     Defect(
         name="looks at twice the ε that is accounted",
         patch=_instead(certifying, "release_counts", counts_at_twice_the_epsilon),
-        found="(look)",
+        # Looks and scores are paid for together, so that the last of them is named.
+        found="(scores): one record moves it by",
     ),
     Defect(
         name="a histogram at twice the ε that is accounted",
         patch=_instead(certifying, "release_counts", counts_at_twice_the_epsilon),
         method="dp_postprocess",
         found="(histogram)",
+    ),
+    Defect(
+        name="scores counted on top of looks that spend everything",
+        patch=_instead(Preregistration, "per_look", without_the_share_of_scores),
+        found="(scores): one record moves it by",
+    ),
+    Defect(
+        name="scores of the records that were trained on",
+        patch=_instead(certifying, "_with_scores", scores_of_the_trained),
+        found="held out and trained on",
     ),
     Defect(
         name="more noise accounted than added",

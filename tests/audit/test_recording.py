@@ -97,12 +97,20 @@ def test_a_step_is_statistics_and_gradient_together():
     assert [len(trial) for trial in trials_of(moves("gradient", "look", "gradient", "gradient", "look"))] == [2, 3]
 
 
+def test_the_scores_that_follow_a_look_belong_to_its_trial():
+    made = moves("gradient", "look", "scores", "gradient", "look", "scores", "gradient", "look")
+    assert [len(trial) for trial in trials_of(made)] == [3, 3, 2]
+
+
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
         (moves("gradient", distance=0.51), "0.51 deviations of the noise, accounted are 0.5"),
         (moves("statistics", "gradient", distance=0.4), "0.5657 deviations of the noise, accounted are 0.5"),
         (moves("look", "look", distance=1.1, law="laplace"), "2.2 scales of the noise, accounted are 2"),
+        (moves("look", "look", "scores", distance=0.7, law="laplace"), "2.1 scales of the noise, accounted are 2"),
+        (moves("scores", distance=2.1, law="laplace"), "2.1 scales of the noise, accounted are 2"),
+        (moves("gradient", "scores", distance=0.1), "held out and trained on"),
         (moves("histogram", distance=1.01, law="laplace"), "accounted are 1"),
         (moves("sizes", distance=0.11, law="laplace"), "accounted are 0.1"),
         (moves("sizes", distance=0.32, law="discrete_gaussian"), "accounted are 0.3162"),
@@ -125,6 +133,7 @@ def test_what_is_accounted_may_be_spent_to_the_last():
     spent += [*moves("centre", distance=0.06), *moves("ranking", distance=0.08)]
     assert list(ALLOWED.overspent(spent)) == []
     assert list(ALLOWED.overspent(moves("look", distance=2.0, law="laplace"))) == []
+    assert list(ALLOWED.overspent(moves("look", "scores", distance=1.0, law="laplace"))) == []
 
 
 def test_a_search_is_accounted_trial_by_trial():

@@ -40,7 +40,7 @@ def test_a_release_that_no_neighbour_moves_on_any_route_counts_as_a_violation(mo
     monkeypatch.setattr(pairs, "islice", lambda neighbours, n: iter(()))
     monkeypatch.setattr(pairs, "_QUICK", ("the same table",))
     assert found(replay("fairfm", seed=1, quick=True)) == [
-        f"all, all, the audit: no neighbour moved any {part}" for part in ("look", "polynomial", "sizes")
+        f"all, all, the audit: no neighbour moved any {part}" for part in ("look", "polynomial", "scores", "sizes")
     ]
 
 

@@ -80,7 +80,8 @@ def test_looks_share_epsilon_and_are_planned_with_the_steps_of_their_heads():
     )
     found = report["certificate"]
     assert found["expected_widths"]["equal_opportunity"] == pytest.approx(made.gaps["equal_opportunity"].tau, rel=0.1)
-    assert found["epsilon_of_a_look"] == pytest.approx(min(report["privacy"]["certify_epsilons"].values()) / 4)
+    least = min(report["privacy"]["certify_epsilons"].values())
+    assert found["epsilon_of_a_look"] == pytest.approx((1 - plan.score_share) * least / 4)
     assert (report["privacy"]["n_steps"], report["privacy"]["look_steps"]) == (23, 3)
     assert report["privacy"]["noise_multiplier"] > plan_of()["privacy"]["noise_multiplier"]
     with pytest.raises(ValueError, match=r"^n_looks=2 needs a model to look at during training, which method='fairfm'"):
@@ -261,4 +262,20 @@ def test_bad_values_are_refused_even_where_no_certificate_is_planned(run, argume
 def test_the_command_shows_what_looks_cost(run):
     text = run(*PLAN, "--looks", 4).out
     assert "23 steps (3 of them for looks)" in text
-    assert "4 looks at the held-out records, each with 0.25 of their epsilon" in text
+    assert "4 looks at the held-out records, each with 0.225 of their epsilon" in text
+
+
+def test_the_plan_shows_what_counts_of_scores_cost():
+    """What is shown is the whole width, and beside it the part that is there for the scores."""
+    paid, free = (plan_of(CertificatePlan(score_share=share))["certificate"] for share in (0.3, 0.0))
+    for metric, width in paid["expected_widths"].items():
+        assert width - paid["cost_in_tau"][metric] == pytest.approx(free["expected_widths"][metric])
+        assert 0 < paid["cost_in_tau"][metric] < width / 10
+    assert set(free["cost_in_tau"].values()) == {0.0}
+    with pytest.raises(ValueError, match=r"^score_share must be in \[0, 0.5\], got 0.6"):
+        CertificatePlan(score_share=0.6)
+
+
+def test_the_command_shows_what_counts_of_scores_cost(run):
+    assert "of it for scores up to 0.00" in run(*PLAN).out
+    assert "of it for scores" not in run(*PLAN, "--score-share", 0).out

@@ -12,9 +12,10 @@ from fairdp.frontier import choice, curve
 from fairdp.methods import fairdp_frontier
 from fairdp.saved.folder import SCHEMA_VERSION
 from fairdp.saved.verify import certificate as verified
+from fairdp.saved.verify import scores as verified_scores
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 15, "0e3dd51c4dec9c96"
+VERSION, DIGEST = 15, "bd51a67f797d770f"
 
 
 def _constants(module: ModuleType) -> list[str]:
@@ -30,7 +31,7 @@ def digest() -> str:
         *(getattr(module, name) for module in (fairdp_frontier, curve, choice) for name in _constants(module)),
         *(defaults.SMALLEST_BATCH, defaults.FEWEST_STEPS, calibration.SIZES_SHARE),
         *(getattr(reading, name) for name in _constants(reading)),
-        *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON),
+        *(certificate.CERTIFIABLE, certificate._SHARES, certificate.SMALLEST_EPSILON, certificate.SCORE_EDGES),
         *(statement.DEFINITIONS, statement.NOT_PROMISED),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
@@ -52,3 +53,7 @@ def test_every_metric_has_its_place_in_the_record_and_is_written_down_twice():
     assert not metrics - {field.name for field in fields(CertificateRecord)}
     rates = {metric: about.rates for metric, about in certificate.CERTIFIABLE.items()}
     assert (rates, certificate._SHARES) == (verified._RATES, verified._SHARES)
+
+
+def test_the_bins_of_scores_are_written_down_twice():
+    assert certificate.SCORE_EDGES == verified_scores._EDGES

@@ -12,8 +12,9 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.accounting.words import CELLS, CENTRE, DIRECTION, FREQUENCIES, FRONTIER, RANKING
 from fairdp.audit.recording import Move
 
-LOOK, SIZES, READING = "look", "sizes", "reading"
-# Sizes are counted over the training records alone, so that held-out records pay for their looks only.
+LOOK, SCORES, SIZES, READING = "look", "scores", "sizes", "reading"
+# Sizes are counted over the training records alone, so that held-out records pay for looks and scores only.
+HELD_OUT = (LOOK, SCORES)
 SURVEYS = (FREQUENCIES, CENTRE, CELLS, DIRECTION, FRONTIER, RANKING)
 TRAINING = (SIZES, "gradient", "statistics", "histogram", "polynomial", *SURVEYS)
 # Distances are computed in double precision from the very numbers that were accounted.
@@ -38,6 +39,7 @@ class Accounted:
         Chance to be in a batch, and the number of steps of one trial.
     polynomial, histogram, sizes, looks
         L1 distance of Laplace releases, over the whole trial; for sizes with Gaussian noise the squared L2 distance.
+        ``looks`` is that of all looks and of the scores together.
     surveys
         Squared L2 distance of all Gaussian releases outside the steps.
     survey
@@ -85,12 +87,12 @@ class Accounted:
         """Releases that the record moved further than is accounted, each with what was found."""
         for trial in trials_of(moves) if self.searched else [moves]:
             yield from self._beyond_steps(trial)
-            for purpose, allowed in (
-                ("polynomial", self.polynomial),
-                ("histogram", self.histogram),
-                (LOOK, self.looks),
+            for purposes, allowed in (
+                (("polynomial",), self.polynomial),
+                (("histogram",), self.histogram),
+                (HELD_OUT, self.looks),
             ):
-                yield from _beyond([move for move in trial if move.purpose == purpose], allowed)
+                yield from _beyond([move for move in trial if move.purpose in purposes], allowed)
             yield from self._beyond_surveys([move for move in trial if move.purpose in SURVEYS])
             yield from _trained_and_held_out(trial)
         yield from _beyond([move for move in moves if move.purpose == SIZES], self.sizes)
@@ -148,11 +150,11 @@ def _beyond(moves: Sequence[Move], allowed: float) -> Iterator[Found]:
 
 
 def _trained_and_held_out(moves: Sequence[Move]) -> Iterator[Found]:
-    """A group pays for training or for looks, whichever costs more: no record may be in both."""
+    """A group pays for training or for the certificate, whichever costs more: no record may be in both."""
     trained = any(move.distance for move in moves if move.purpose in TRAINING)
-    look = next((move for move in moves if move.purpose == LOOK and move.distance), None)
-    if trained and look is not None:
-        yield look.name, "the record was held out and trained on, but its group pays for one of the two"
+    counted = next((move for move in moves if move.purpose in HELD_OUT and move.distance), None)
+    if trained and counted is not None:
+        yield counted.name, "the record was held out and trained on, but its group pays for one of the two"
 
 
 def steps_of(moves: Sequence[Move]) -> list[list[Move]]:
@@ -169,6 +171,7 @@ def steps_of(moves: Sequence[Move]) -> list[list[Move]]:
 
 
 def trials_of(moves: Sequence[Move]) -> list[Sequence[Move]]:
-    """The releases of each trial of a search: every trial ends with its look."""
-    stops = [place + 1 for place, move in enumerate(moves) if move.purpose == LOOK]
+    """The releases of each trial of a search: every trial ends with its look, and the scores that may follow it."""
+    after = [*(move.purpose for move in moves[1:]), ""]
+    stops = [place + 1 for place, move in enumerate(moves) if move.purpose in HELD_OUT and after[place] != SCORES]
     return [moves[start:stop] for start, stop in pairwise([0, *stops])]

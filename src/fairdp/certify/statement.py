@@ -1,5 +1,7 @@
 """A certificate in words: what is promised, and what is not."""
 
+import math
+
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.claims import CertifiedGap
@@ -13,6 +15,7 @@ from fairdp.certify.origin import (
     HeldOutRecords,
     share_of_alpha,
 )
+from fairdp.certify.tables import cost_of_scores
 from fairdp.config.certificate import CERTIFIABLE
 from fairdp.metrics.rates import collapse_warning
 
@@ -64,6 +67,7 @@ def lines_beside_bounds(certificate: Certificate) -> list[str]:
         *_selection_lines(certificate),
         *_earlier_lines(certificate),
         *_series_lines(certificate),
+        *_score_lines(certificate),
         *_record_lines(certificate),
     ]
 
@@ -168,6 +172,21 @@ def _series_lines(certificate: Certificate) -> list[str]:
     return [
         f"It is {which} of the model that hold all together with confidence {100 * (1 - alpha):g} %: each spends its "
         "part of the failure probability."
+    ]
+
+
+def _score_lines(certificate: Certificate) -> list[str]:
+    """What counts of scores took from epsilon, and what this is expected to cost; or why there are none."""
+    share, scores = certificate.registration.score_share, certificate.scores
+    if scores is None:
+        none = "The scores of the model were not counted, because no share of epsilon was kept for it (score_share 0)."
+        return [] if certificate.about is None or share else [none]
+    cost = max(cost_of_scores(certificate).values())
+    dearer = "" if math.isnan(cost) else f", and each bound is expected to be up to {cost:.4f} higher for it"
+    return [
+        f"The scores of the model were counted too, by group, label and {len(scores.edges) + 1} bins, with noise: a "
+        f"share of {share:g} of the certificate's epsilon, {rounded_up(max(scores.epsilons))}, is for these "
+        f"counts{dearer}."
     ]
 
 

@@ -29,6 +29,7 @@ from fairdp.config.parameters import CERTIFICATE, DATA
     "confidence",
     "certify_metrics",
     "n_looks",
+    "score_share",
 )
 @in_section(
     CERTIFICATE,
@@ -64,6 +65,7 @@ def plan(
     confidence: float,
     certify_metrics: tuple[str, ...] | None,
     n_looks: int,
+    score_share: float,
     positive_rate: float,
     label_rate: float,
     target_width: float | None,
@@ -81,6 +83,7 @@ def plan(
         confidence=confidence,
         metrics=certify_metrics or METRICS,
         n_looks=n_looks,
+        score_share=score_share,
         positive_rate=positive_rate,
         label_rate=label_rate,
         target_width=target_width,

@@ -198,6 +198,9 @@ def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str
         rows.append((f"{plan.n_looks} looks", f"at the held-out records, {share}"))
     for name, width in plan.expected_widths.items():
         rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
+    if plan.score_share:
+        widest = max(plan.cost_in_tau.values())
+        rows.append(("of it for scores", f"up to {widest:.4f}, for {plan.score_share:g} of their epsilon"))
     if plan.target_width is not None:
         fraction = plan.fraction_for_target_width
         found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"

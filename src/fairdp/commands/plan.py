@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairdp import _checks
@@ -14,7 +14,7 @@ from fairdp.certify.paper import monte_carlo_error
 from fairdp.certify.widths import expected_widths, fraction_for_width
 from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
 from fairdp.config.defaults import METHOD_MODELS
-from fairdp.config.parameters import Parameters
+from fairdp.config.parameters import Parameters, check_parameters
 from fairdp.config.preregistration import Preregistration
 from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
 from fairdp.methods import METHODS
@@ -34,6 +34,8 @@ class CertificatePlan:
         Share of the records that is held out.
     n_looks
         How often a bound that is required beforehand is looked for.
+    score_share
+        Share of epsilon that is kept for counts of scores.
     positive_rate, label_rate
         Expected share of positive decisions and of positive labels.
     target_width
@@ -46,6 +48,7 @@ class CertificatePlan:
     confidence: float = 0.95
     metrics: tuple[str, ...] = METRICS
     n_looks: int = 1
+    score_share: float = Parameters.score_share
     positive_rate: float = 0.1
     label_rate: float = 0.25
     target_width: float | None = None
@@ -59,6 +62,7 @@ class CertificatePlan:
             label_rate=self.label_rate,
             input_agnostic_tau=self.input_agnostic_tau,
         )
+        check_parameters(score_share=self.score_share)
         Preregistration(confidence=self.confidence, metrics=self.metrics, n_looks=self.n_looks)
         if self.target_width is not None:
             _checks.positive(target_width=self.target_width)
@@ -68,7 +72,8 @@ class CertificatePlan:
 class ExpectedWidths:
     """Expected distance of each bound from the observed gap: an estimate, not a guarantee.
 
-    ``epsilon_of_a_look`` is what a record of the group with the smallest ε spends on each look.
+    ``epsilon_of_a_look`` is what a record of the group with the smallest ε spends on each look, and ``cost_in_tau`` the
+    part of each width that is there because a share of ε is kept for counts of scores.
     """
 
     fraction: float
@@ -80,6 +85,8 @@ class ExpectedWidths:
     expected_widths: dict[str, float]
     target_width: float | None
     fraction_for_target_width: float | None
+    score_share: float = 0.0
+    cost_in_tau: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,16 +219,19 @@ def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacyS
     guessed: dict[str, Any] = {
         "confidence": plan.confidence,
         "n_looks": plan.n_looks,
+        "score_share": plan.score_share,
         "positive_rate": plan.positive_rate,
         "label_rate": plan.label_rate,
     }
     epsilons = tuple(spent.certify_epsilons.values())
     known: dict[str, Any] = {"group_sizes": group_sizes, "epsilon": epsilons, "metrics": plan.metrics, **guessed}
-    width = plan.target_width
+    width, widths = plan.target_width, expected_widths(certify_fraction=plan.fraction, **known)
+    alone = expected_widths(certify_fraction=plan.fraction, **{**known, "score_share": 0.0})
     return ExpectedWidths(
         fraction=plan.fraction,
-        epsilon_of_a_look=min(epsilons) / plan.n_looks,
-        expected_widths=expected_widths(certify_fraction=plan.fraction, **known),
+        epsilon_of_a_look=(1 - plan.score_share) * min(epsilons) / plan.n_looks,
+        expected_widths=widths,
+        cost_in_tau={metric: widths[metric] - alone[metric] for metric in widths},
         target_width=width,
         fraction_for_target_width=None if width is None else fraction_for_width(width, **known),
         **guessed,

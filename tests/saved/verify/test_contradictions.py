@@ -88,6 +88,7 @@ def folder_of(rng, draw, *, size, fraction, epsilon, noise):
     certificate = SimpleNamespace(
         n_looks=1,
         expected_trials=1.0,
+        score_share=0.0,
         group_names=("f",),
         epsilon_by_group={"f": epsilon},
         counts=[[counts[:2], counts[2:]]],

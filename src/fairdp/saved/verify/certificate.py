@@ -19,8 +19,9 @@ from fairdp.certify.record import CertificateRecord, NoCertificateRecord, certif
 from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS
 from fairdp.saved.verify.check import SAME, Check, Recorded, equal, same
-from fairdp.saved.verify.counts import counts_check
+from fairdp.saved.verify.counts import counts_check, epsilon_of_a_look
 from fairdp.saved.verify.rule import is_moved
+from fairdp.saved.verify.scores import scores_check
 
 # Shares of the failure probability and the rates of each metric, written down a second time.
 _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
@@ -36,6 +37,7 @@ def certificate_checks(recorded: Recorded, certificate: CertificateRecord) -> It
     yield _certificate_epsilon(recorded, certificate)
     yield _records(recorded, certificate)
     yield counts_check(recorded, certificate)
+    yield scores_check(certificate)
     yield _registration(recorded, certificate)
     yield _levels(certificate)
     yield _looks(certificate)
@@ -145,6 +147,7 @@ def _not_as_fixed(recorded: Recorded, certificate: CertificateRecord) -> Iterato
         "metrics": tuple(metric for metric in _RATES if metric in metrics),
         "require_tau": chosen["require_tau"],
         "n_looks": chosen["n_looks"],
+        "score_share": chosen["score_share"],
         "expected_trials": selection.expected_trials if selection else 1.0,
     }
     yield from (name for name, value in fixed.items() if getattr(certificate, name) != value)
@@ -185,7 +188,7 @@ def _levels(certificate: CertificateRecord) -> Check:
 
 def _is_small(certificate: CertificateRecord, kind: str) -> bool:
     sizes, share = certificate.expected_sizes, 1.0 if kind == "positive" else 0.1
-    epsilons = [certificate.epsilon_by_group[group] / certificate.n_looks for group in certificate.group_names]
+    epsilons = [epsilon_of_a_look(certificate, group) for group in certificate.group_names]
     return any(uses_score_box(epsilon, share * size) for epsilon, size in zip(epsilons, sizes, strict=True))
 
 
@@ -245,7 +248,7 @@ def _in_words(ratios: Mapping[str, float | None]) -> str:
 def _bound(certificate: CertificateRecord, kind: str, counts: NoisyCounts) -> GapBound:
     arms = []
     for group, cells in zip(certificate.group_names, counts, strict=True):
-        epsilon = certificate.epsilon_by_group[group] / certificate.n_looks
+        epsilon = epsilon_of_a_look(certificate, group)
         (tn, fp), (fn, tp) = cells
         by_kind = {"positive": (tp + fp, tn + fn), "true_positive": (tp, fn), "false_positive": (fp, tn)}
         positive, negative = by_kind[kind]

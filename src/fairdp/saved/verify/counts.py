@@ -16,8 +16,9 @@ from fairdp.saved.verify.check import Check, Recorded
 
 # Chance that a true folder is refused.
 FALSE_REFUSAL = 1e-9
-# Of each group: the split, the noise on up to two sizes, on the sum of its four counts, and on each of them.
-_EVENTS = 1 + 2 + 1 + 4
+# Of each group: the split, the noise on up to two sizes, on the sum of its four counts, and on each of them; and on the
+# sums of both labels, of their decisions and of their scores.
+_EVENTS = 1 + 2 + 1 + 4 + 2 * 2
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,9 @@ class Interval:
 
 def counts_check(recorded: Recorded, certificate: CertificateRecord) -> Check:
     """That the counts of every group, at every look, are such as its size, its share and the noise explain."""
-    # The best of several trials, or a look that ended training, is one of several draws that might have been kept.
-    draws = certificate.n_looks * certificate.expected_trials
-    log = math.log(2 * _EVENTS * len(certificate.group_names) * draws / FALSE_REFUSAL)
-    wrong = []
+    log, wrong = log_of_refusal(certificate), []
     for index, name in enumerate(certificate.group_names):
-        epsilon = certificate.epsilon_by_group[name] / certificate.n_looks
+        epsilon = epsilon_of_a_look(certificate, name)
         size = _counted(recorded, certificate, index, log)
         every = Interval(0.0, size.high).widened(laplace_reach(epsilon, 1, log))
         for look in looks_of(certificate):
@@ -51,6 +49,19 @@ def counts_check(recorded: Recorded, certificate: CertificateRecord) -> Check:
                 wrong.append(f"{name}: {counts}, which add up to {sum(counts)}")
     found = "; ".join(wrong) + " cannot come from the recorded sizes" if wrong else "such as the recorded sizes explain"
     return Check("certificate's counts", not wrong, f"{found}.")
+
+
+def log_of_refusal(certificate: CertificateRecord) -> float:
+    """Logarithm of one over the chance that each interval has to be missed by a true folder."""
+    # The best of several trials, or a look that ended training, is one of several draws that might have been kept.
+    draws = certificate.n_looks * certificate.expected_trials
+    return math.log(2 * _EVENTS * len(certificate.group_names) * draws / FALSE_REFUSAL)
+
+
+def epsilon_of_a_look(certificate: CertificateRecord, group: str) -> float:
+    """What a record of a group spends on each look: its epsilon without the share that is kept for scores."""
+    epsilon = certificate.epsilon_by_group[group]
+    return (epsilon - certificate.score_share * epsilon) / certificate.n_looks
 
 
 def looks_of(certificate: CertificateRecord) -> list[NoisyCounts]:
