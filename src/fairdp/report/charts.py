@@ -114,7 +114,7 @@ class RateChart:
 
 
 # Height of a row, and of one where there are many.
-_ROW, _LOW_ROW, _MANY = 54.0, 40.0, 6
+_ROW, _LOW_ROW, _MANY = 54.0, 47.0, 6
 
 
 def rate_chart(rows: Sequence[GroupRow], four_fifths: float) -> RateChart:
