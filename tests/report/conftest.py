@@ -8,6 +8,7 @@ import pytest
 
 from classifier_cases import CERTIFIED, fitted
 from comparison_cases import row, write_comparison
+from fairdp.certify import rates
 from fairdp.report.model import read_model_report
 from fairdp.report.writing import run_report
 from forgeries import forge, saved
@@ -40,6 +41,14 @@ MODELS = {
     "forged": _forged,
     "odd": _odd,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def remembered_rates():
+    """The pure and slow `score_box_bound`, computed once: many pages are about the same counts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rates, "score_box_bound", functools.cache(rates.score_box_bound))
+        yield
 
 
 @pytest.fixture(scope="session")

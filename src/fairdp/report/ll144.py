@@ -54,11 +54,14 @@ class Category:
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryTable:
-    """The categories of one attribute or of both together; ``unknown`` is the noisy number of people in none."""
+    """The categories of one attribute or of both together.
+
+    ``unknown`` is the noisy number of people in none of them; None where no value is called so.
+    """
 
     title: str
     categories: tuple[Category, ...]
-    unknown: int
+    unknown: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,5 +189,6 @@ def _table(
         )
         for own in known
     )
-    unknown = sum(size for own, size in sizes.items() if _unknown(own))
-    return CategoryTable(title=" and ".join(_ROLES[role] for role in roles), categories=categories, unknown=unknown)
+    unknown = [size for own, size in sizes.items() if _unknown(own)]
+    title = " and ".join(_ROLES[role] for role in roles).capitalize()
+    return CategoryTable(title=title, categories=categories, unknown=sum(unknown) if unknown else None)
