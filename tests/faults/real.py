@@ -16,23 +16,24 @@ from faults.scenarios import ENDINGS, FIT, Judge, copied, entries_in, not_verifi
 from faults.twins import (
     WORDS,
     folder_removed_first,
+    records_written_first,
     without_transactions,
-    written_in_place,
 )
 
 TIMES = 20
 # Two fits with a budget for one, two certificates of the same records by two copies of a model, and one of others.
 AT_ONCE = (*PAIRS[3].commands, *PAIRS[1].commands, PAIRS[2].second)
+PAGE = 4096
 TESTS = Path(__file__).resolve().parents[1]
-# Where the twin's mistake leaves a gap that real processes should fall into, seconds.
-GAP = 1.0
+# How real processes are brought to the gap that a twin's mistake leaves: seconds, or how many of them meet there.
+GAPS = {folder_removed_first: 1.0, without_transactions: len(AT_ONCE)}
 
 
 def _python(twin: Twin) -> list[str]:
     """`python -m fairdp`, or the same with a mistake in the code."""
     if twin is nothing:
         return [sys.executable, "-m", "fairdp"]
-    gap = "" if twin is written_in_place else str(GAP)
+    gap = GAPS.get(twin, "")
     script = f"from faults import twins; from fairdp.cli import main; twins.{twin.__name__}({gap}); main()"
     return [sys.executable, "-c", script]
 
@@ -130,28 +131,35 @@ cd "$2"; out=$4; shift 4; "$@"; code=$?; cp -a . "$out"; exit $code
 
 
 def on_full_disks(before: Path, times: int, twin: Twin = nothing) -> Tally:
-    """A fit over a model on disks with room for a little more every time, each a file system of its own."""
+    """A fit over a model on disks with room for a little more every time, up to all that it needs."""
     whole, tally = before.with_name("whole"), Tally()
     assert run(copied(before, whole), FIT.command).code == 0
     judge = Judge(FIT, before, whole)
-    used = sum(-(-path.stat().st_size // 4096) * 4096 for path in before.rglob("*"))
+    pages = 1
+    while _on_small_disk(before, pages, twin).code:
+        pages *= 2
+    for number in range(times):
+        room = pages * (number + 1) // (times + 1)
+        tally.add(f"{room} pages", judge.complaints(before.with_name("case"), _on_small_disk(before, room, twin)))
+    return tally
+
+
+def _on_small_disk(before: Path, pages: int, twin: Twin) -> Ended:
+    """How a fit ended on a file system of its own with so many free pages; what it left is copied to the case."""
     disk, case = (before.with_name(name) for name in ("disk", "case"))
     disk.mkdir(exist_ok=True)
-    for number in range(times):
-        shutil.rmtree(case, ignore_errors=True)
-        case.mkdir()
-        size = used + 4096 * (number + 1)
-        arguments = [str(size), disk, before, case, *_python(twin), *FIT.command]
-        process = subprocess.run(
-            ["unshare", "-rm", "sh", "-c", _ON_SMALL_DISK, "sh", *map(str, arguments)],
-            env=_environment(),
-            capture_output=True,
-            text=True,
-        )
-        assert process.returncode != 71, process.stderr
-        ended = _ended(process.returncode, process.stderr, case, before)
-        tally.add(f"{size} bytes", judge.complaints(case, ended))
-    return tally
+    shutil.rmtree(case, ignore_errors=True)
+    case.mkdir()
+    used = sum(-(-path.stat().st_size // PAGE) * PAGE for path in before.rglob("*"))
+    arguments = [str(used + PAGE * pages), disk, before, case, *_python(twin), *FIT.command]
+    process = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", _ON_SMALL_DISK, "sh", *map(str, arguments)],
+        env=_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode != 71, process.stderr
+    return _ended(process.returncode, process.stderr, case, before)
 
 
 def count_real(before: Path, *, times: int = TIMES) -> Iterator[Count]:
@@ -160,7 +168,7 @@ def count_real(before: Path, *, times: int = TIMES) -> Iterator[Count]:
     kinds = (
         ("five real processes at once", "fit, fit, certify, certify, certify", at_once, without_transactions, 2),
         ("real processes killed", "fit over a model", killed_in_course, folder_removed_first, 2),
-        ("real full disks", "fit over a model", on_full_disks, written_in_place, 8),
+        ("real full disks", "fit over a model", on_full_disks, records_written_first, 8),
     )
     for kind, what, tried, twin, few in kinds:
         yield tried(before, times).count(kind, what, twin=WORDS[twin], noticed=tried(before, min(few, times), twin))

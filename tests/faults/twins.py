@@ -71,18 +71,28 @@ def forgetful_resuming() -> None:
     training.restore = forgetting
 
 
-def without_transactions(pause: float = 0.0) -> None:
-    """The ledger looks, and writes, and nobody else is kept out in between."""
-    execute = Store.execute
+def without_transactions(company: int = 0) -> None:
+    """The ledger looks, and writes, and nobody else is kept out in between; there it waits for so many processes."""
+    execute, met = Store.execute, []
 
     def at_once(store, statement, values=()):
         if statement in ("BEGIN IMMEDIATE", "COMMIT"):
             return None
-        if pause and statement.startswith("INSERT INTO log"):
-            time.sleep(pause)
+        if company and not met and statement.startswith("SELECT number, hash FROM log"):
+            met.append(store)
+            _wait_for_company(store.path.parent, company)
         return execute(store, statement, values)
 
     Store.execute = at_once
+
+
+def _wait_for_company(folder: Path, company: int, seconds: float = 60.0) -> None:
+    """Until so many processes are here, however slowly they start; then one after the other."""
+    (folder / f"met.{os.getpid()}").touch()
+    end = time.monotonic() + seconds
+    while len(list(folder.glob("met.*"))) < company and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.2 * sorted(path.name for path in folder.glob("met.*")).index(f"met.{os.getpid()}"))
 
 
 def without_claims() -> None:
@@ -98,19 +108,6 @@ def without_a_second_look() -> None:
     certify._Register._read = lambda register, key=None: read(register) if key is None else register.used
 
 
-def written_in_place() -> None:
-    """Files are written one by one into the folder that holds the old ones."""
-
-    def in_place(folder, contents, *, own, marker):
-        folder.mkdir(exist_ok=True)
-        for name, content in contents.items():
-            (folder / name).write_bytes(content)
-
-    from fairdp.saved import folder as saved
-
-    saved.write_folder = in_place
-
-
 # In words, as the results name them.
 WORDS = {
     folder_removed_first: "the old folder is removed before the new one is in its place",
@@ -120,5 +117,4 @@ WORDS = {
     without_transactions: "the ledger looks and writes without a lock",
     without_claims: "two commands may write to one folder",
     without_a_second_look: "no locks, and used records are read only at the beginning",
-    written_in_place: "files are written into the folder one by one",
 }

@@ -9,8 +9,8 @@ import pytest
 
 from fairdp._checks import DataError
 from fairdp.ledger.book import Ledger
-from fairdp.ledger.records import RecordHasher
-from fairdp.ledger.sharing import histories, maximal
+from fairdp.ledger.records import HashedRecords, RecordHasher
+from fairdp.ledger.sharing import histories, maximal, members
 from ledger_cases import claim, people, pure
 
 KEY = bytes(range(32))
@@ -200,3 +200,14 @@ def test_registering_many_records_takes_little_more_memory_than_their_hashes(led
     tracemalloc.stop()
     assert peak - before < 16 * n_records
     assert ledger.check() == 1
+
+
+def test_hashes_that_begin_alike_are_told_apart():
+    """Against sets, where many hashes share their first half, and some are there twice."""
+    rng = np.random.default_rng(5)
+    pool = [bytes([first]) * 8 + bytes([1 + second]) * 8 for first in range(6) for second in range(9)]
+    for _ in range(50):
+        mine, theirs = (np.array(rng.choice(pool, size), dtype="S16") for size in rng.integers(1, 40, 2))
+        chunks = np.array_split(np.sort(theirs), min(3, len(theirs)))
+        found = members(HashedRecords({("a",): mine}), ("a",), lambda _, chunks=chunks: iter(chunks))
+        assert found.tolist() == [hash_ in set(theirs.tolist()) for hash_ in mine.tolist()]

@@ -5,12 +5,14 @@ import pytest
 from scipy import stats
 
 from fairdp import FairDPClassifier
+from fairdp.certify.scores import release_scores
 from fairdp.config.preregistration import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.extractors import logistic
 from fairdp.networks.models import ScoreModel
+from fairdp.releases import watching
 from fairdp.run import certifying
-from fairdp.run.certifying import count_decisions, release_certificate
+from fairdp.run.certifying import ScoreTally, count_decisions, release_certificate
 from fairdp.run.predictor import Predictor
 from statistical import FALSE_ALARM, assert_plausible
 
@@ -95,6 +97,68 @@ class TestCounts:
             assert_plausible(laplace_fit(draws, epsilon), f"noise at epsilon {epsilon}")
             assert laplace_fit(draws, epsilon / 2) < FALSE_ALARM
             assert laplace_fit(draws, epsilon * 2) < FALSE_ALARM
+
+
+class TestScores:
+    @staticmethod
+    def counted(data, parts=1):
+        tally = ScoreTally(ScoreModel(logistic(), (2,)), 2)
+        rows = np.array_split(np.arange(data.n_samples), parts)
+        assert sum(batch.n_samples for batch in tally.passing(data.take(part) for part in rows)) == data.n_samples
+        return tally.counts
+
+    def test_a_record_is_in_one_cell_whoever_else_is_counted(self):
+        TestCounts.assert_sensitivity_one(self.counted)
+
+    def test_that_check_notices_bins_that_follow_from_the_scores(self):
+        def by_rank(data):
+            ranks = np.argsort(np.argsort(data.X[:, 0])) * 4 // data.n_samples
+            return np.bincount((data.groups * 2 + data.y) * 4 + ranks, minlength=16).reshape(2, 2, 4)
+
+        with pytest.raises(AssertionError):
+            TestCounts.assert_sensitivity_one(by_rank)
+
+    def test_batches_are_counted_as_the_whole(self):
+        assert np.array_equal(self.counted(table(400)), self.counted(table(400), parts=7))
+
+    def test_released_scores_have_the_noise_that_is_accounted(self):
+        """Chi-square of 6 000 draws for each group, false-alarm rate 1e-6, at its share of its epsilon."""
+        rng, exact = np.random.default_rng(0), np.arange(48).reshape(2, 2, 12)
+        epsilons = Preregistration(score_share=0.25).for_scores((1.2, 4.0))
+        below = lambda limit: int(rng.integers(limit))  # noqa: E731
+        noise = (
+            np.array([release_scores(exact, epsilons=epsilons, rand_below=below).counts for _ in range(250)]) - exact
+        )
+        for group, epsilon in enumerate((0.3, 1.0)):
+            draws = noise[:, group].ravel()
+            assert_plausible(laplace_fit(draws, epsilon), f"noise at epsilon {epsilon}")
+            assert laplace_fit(draws, epsilon / 2) < FALSE_ALARM
+            assert laplace_fit(draws, epsilon * 2) < FALSE_ALARM
+
+    @pytest.mark.parametrize(
+        "chosen", [{}, {"require_tau": 0.9, "n_looks": 2}, {"score_share": 0.0}], ids=["once", "looks", "none"]
+    )
+    def test_looks_and_scores_spend_what_is_accounted_in_all(self, chosen):
+        """They leave last and once; what all releases about held-out records cost adds up to the stated epsilon."""
+        seen = []
+        options = {"certify_metrics": ("demographic_parity",), "n_steps": 4, "sample_rate": 0.2, **chosen}
+        with watching(lambda release: seen.append(release) or release.noisy):
+            model = FairDPClassifier(method="dpsgd", random_state=0, **options).fit_grouped(table())
+        made = model.certificate_
+        held_out = [release for release in seen if release.purpose in ("look", "scores")]
+        n_looks = chosen.get("n_looks", 1)
+        scored = chosen.get("score_share") != 0.0
+        assert [release.purpose for release in held_out] == ["look"] * n_looks + ["scores"] * scored
+        spent = sum(1 / release.scale.reshape(2, -1)[:, 0] for release in held_out)
+        assert spent == pytest.approx(list(model.privacy_.certify_epsilons.values()), rel=1e-12)
+        assert spent == pytest.approx(list(made.epsilons), rel=1e-12)
+        assert made["epsilon"] == max(made.epsilons)
+        assert (made.scores is None) == (not scored)
+        if scored:
+            assert np.array_equal(made.scores.counts, held_out[-1].noisy)
+            assert "share of 0.1 of the certificate's epsilon" in model.certificate_statement()
+        else:
+            assert "were not counted, because no share" in model.certificate_statement()
 
 
 def laplace_fit(draws, epsilon):

@@ -31,17 +31,30 @@ def are_akin(one: Columns, other: Columns) -> bool:
 
 
 def members(records: HashedRecords, view: Columns, chunks: Chunks) -> NDArray[np.bool_]:
-    """Which records are among those of an entry, which come sorted and some at a time."""
-    hashes = records.views[view]
-    order = np.argsort(hashes)
-    mine, found = hashes[order], np.zeros(len(hashes), dtype=bool)
+    """Which records are among those of an entry, which come sorted and some at a time.
+
+    Sought by the first half of a hash, as a number, which takes a third of the time that texts take.
+    """
+    first, second = _halves(records.views[view])
+    order = np.argsort(first)
+    mine, found = first[order], np.zeros(len(order), dtype=bool)
     for chunk in chunks(view):
-        start, stop = np.searchsorted(mine, chunk[0], "left"), np.searchsorted(mine, chunk[-1], "right")
-        places = np.searchsorted(chunk, mine[start:stop])
-        found[start:stop] |= chunk[places] == mine[start:stop]
-    back = np.empty_like(found)
-    back[order] = found
-    return back
+        theirs, their_second = _halves(chunk)
+        sought = np.arange(np.searchsorted(mine, theirs[0], "left"), np.searchsorted(mine, theirs[-1], "right"))
+        places = np.searchsorted(theirs, mine[sought])
+        while len(sought):
+            same = theirs[places] == mine[sought]
+            found[order[sought]] |= same & (their_second[places] == second[order[sought]])
+            # The same half may begin several hashes.
+            left = same & ~found[order[sought]] & (places + 1 < len(theirs))
+            sought, places = sought[left], places[left] + 1
+    return found
+
+
+def _halves(hashes: NDArray[np.bytes_]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Both halves of each hash as numbers in the order of its bytes."""
+    halves = hashes.view(">u8").reshape(-1, 2).astype(np.uint64)
+    return halves[:, 0].copy(), halves[:, 1].copy()
 
 
 def histories(n_records: int, used: Mapping[int, NDArray[np.bool_] | bool]) -> tuple[History, ...]:
