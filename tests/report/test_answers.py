@@ -42,7 +42,8 @@ def test_each_question_has_an_answer(page_of, folder_of, kind):
     # Met or not, useful or not.
     for line in ("Arithmetic checked", "Guarantee asked for reached", "Model useful"):
         assert re.search(rf"{line}: (yes|no|undecided|not asked for) ", head)
-    assert ("confidence 95 %" in found["How sure?"]) == (kind != "not certified")
+    certified = json.loads((folder_of(kind) / "certificate.json").read_bytes())["certified"]
+    assert ("confidence 95 %" in found["How sure?"]) == certified
     assert all(group in found["Which groups?"] for group in about["groups"])
     assert "populations other than the one" in found["What is not promised?"]
     assert (

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fairdp._files import json_bytes
+from fairdp.certify.rates import NoisySum, rate_of
 from fairdp.certify.record import certificate_record
 from fairdp.certify.scores import ScoreCounts
 from fairdp.cli import fairdp
@@ -133,6 +134,17 @@ def test_intervals_contain_what_they_are_about(profile):
             assert rate is None or 0 <= rate.low <= rate.estimate <= rate.high <= 1
     wide, narrow = profile.tables[2].categories[2].rate, profile.tables[0].categories[0].rate
     assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
+
+
+def test_all_categories_share_the_failure_probability(profile, report):
+    """Eleven rates: two sexes, three races, six of both; the counts of two sexes add up six draws of noise."""
+    counts, failure = np.array(report.certificate.counts), report.certificate.registration.failure_probability
+    share = report.certificate.epsilons_of_a_look[0]
+    negative, positive = counts[:3].sum((0, 1))
+    sums = [NoisySum(int(n), (share,) * 6) for n in (positive, negative)]
+    expected = rate_of(*sums, failure_probability=failure / 11, estimate=0.0)
+    found = profile.tables[0].categories[0].rate
+    assert (found.low, found.high) == (expected.low, expected.high)
 
 
 def test_bounds_of_a_ratio_follow_from_bounds_of_the_rates(profile):
