@@ -2,11 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from fairdp.report.exposure import risk_in_a_sentence
+from fairdp.report.groups import group_figures
 from fairdp.report.owner import TO_FILL_IN
+from fairdp.report.rendering import Beside, render_model
 from page_reading import parsed
 
 KINDS = [
@@ -96,3 +99,32 @@ def test_figures_of_groups_are_on_the_page_with_their_price(page_of, report_of):
         assert f"wider by {cost:.4f}" in text
     for group in figures.calibration:
         assert group.n_hidden + len(group.bins) == 12
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("format", ["html", "markdown"])
+def test_sixteen_groups_have_their_place(report_of, format):
+    """Every group is in the tables, the head names the first few, and the page stays small."""
+    report = report_of("certified")
+    names = tuple(f"group {place}" for place in range(16))
+    counts = tuple(((40 + place, 10), (10, 30 - place)) for place in range(16))
+    fields = {"group_names": names, "epsilons": (1.0,) * 16, "expected_sizes": (90.0,) * 16, "scores": None}
+    certificate = replace(report.certificate, counts=counts, **fields)
+    about = replace(report.about, groups=names)
+    changed = replace(report, certificate=certificate, about=about, groups=group_figures(certificate))
+    page = render_model(changed, Beside(), format=format).decode()
+    text = parsed(page).text if format == "html" else page
+    assert "16: group 0, group 1, group 2" in text
+    assert "and 4 more" in text
+    assert all(f"group {place}" in text for place in range(16))
+    assert "nothing is known of calibration" in text
+    assert len(page) < 200_000
+
+
+def test_an_image_model_without_a_schema_has_its_page(report_of):
+    report = report_of("certified")
+    image = replace(report.about, shape=(1, 8, 8), model=replace(report.about.model, kind="cnn"))
+    text = parsed(render_model(replace(report, about=image), Beside(), format="html").decode()).text
+    assert "arrays of shape 1 × 8 × 8" in text
+    assert "convolutional network" in text
+    assert "given as an array; its name is not recorded" in text

@@ -44,7 +44,7 @@ def read_appendix(path: Path, report: ModelReport) -> Appendix:
             warnings=tuple(map(str, record["warnings"])),
         )
         groups = set(metrics["positive_rate_by_group"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ArithmeticError, ValueError, LookupError, TypeError, AttributeError):
         raise InputError(
             f"{str(path)!r} holds no evaluation; make it with: fairdp evaluate MODEL TABLE --json > FILE."
         ) from None
