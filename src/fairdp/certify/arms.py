@@ -192,11 +192,15 @@ def _largest_rate(arm: NoisyArm, blocks: Blocks, guard: float) -> float | None:
 
 def _last_kept(arm: NoisyArm, edges: Floats, blocks: Blocks, guard: float, rounds: int) -> float | None:
     """Upper end of the last cell that is not ruled out, looked at ever more closely."""
-    kept = np.flatnonzero(_cell_p_values(arm, edges[:-1], edges[1:], blocks).max(1) >= guard)
-    for cell in kept[::-1]:
+    low, high = edges[:-1], edges[1:]
+    # One block for all sizes rules out most cells, and none that finer ones keep: these take longer.
+    whole = (((blocks[0][0][0], blocks[-1][-1][1]),),)
+    for cell in np.flatnonzero(_cell_p_values(arm, low, high, whole).max(1) >= guard)[::-1]:
+        if _cell_p_values(arm, low[cell : cell + 1], high[cell : cell + 1], blocks).max() < guard:
+            continue
         if not rounds:
             return float(edges[cell + 1])
-        finer = _last_kept(arm, np.linspace(edges[cell], edges[cell + 1], 17), blocks, guard, rounds - 1)
+        finer = _last_kept(arm, np.linspace(low[cell], high[cell], 17), blocks, guard, rounds - 1)
         if finer is not None:
             return finer
     return None
