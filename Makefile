@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo docs faults gallery mutants pages picture results test test-more check setup clean
+.PHONY: browser install-browser demo docs faults gallery mutants pages picture results test test-more check setup clean
 
 demo: $(VENV)/.base
 	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
@@ -47,8 +47,18 @@ check: setup
 test: check
 
 # What takes longer, and nothing of the above: studies, sweeps, tutorials, ONNX, the site, long runs, the built wheel.
-test-more: setup
+test-more: setup browser
 	$(PYTEST) -m more
+
+# Chromium, in which the pages are looked at; where it is missing it is installed if that is possible.
+browser:
+	@command -v chromium > /dev/null || $(MAKE) --no-print-directory install-browser || { \
+	  echo "make test-more needs chromium and cannot install it here: as root, apt-get install chromium" >&2; exit 1; }
+
+install-browser:
+	@test "$$(id -u)" = 0 && command -v apt-get > /dev/null
+	@echo "Installing chromium (once) …"
+	@apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium > /dev/null
 
 # Every mistake of tests/mutants, put into the code in memory, against the check that should notice it; writes
 # results/mutants.json and results/mutants.md. Some minutes on two cores.

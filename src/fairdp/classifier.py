@@ -172,7 +172,7 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         """Adopt the results of a finished run with the same parameters."""
         self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
         self.model_config_, self.score_model_ = run.model_config, run.model
-        self.seconds_, self.notes_ = run.seconds, run.notes
+        self.seconds_, self.notes_, self.made_ = run.seconds, run.notes, run.made
         self.frontier_, self.target_ = run.frontier, run.target
         self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
         self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema

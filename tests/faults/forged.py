@@ -305,7 +305,7 @@ ARGUMENTS = {
     "retarget": ("--max-gap", "--min-ratio", "--price", "--out"),
     "verify": ("--public-key",),
     "sign": ("--key",),
-    "report": ("--out", "--audit", "--comparison"),
+    "report": ("--out", "--audit", "--comparison", "--card", "--profile", "--appendix"),
     "schema": ("--label", "--sensitive", "--positive"),
 }
 GIVEN = {

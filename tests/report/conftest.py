@@ -1,13 +1,14 @@
 """Saved models of every kind that a report has to tell apart, and a small comparison."""
 
 import functools
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from classifier_cases import CERTIFIED, fitted
+from comparison_cases import row, write_comparison
+from fairdp.certify import rates
 from fairdp.report.model import read_model_report
 from fairdp.report.writing import run_report
 from forgeries import forge, saved
@@ -42,6 +43,14 @@ MODELS = {
 }
 
 
+@pytest.fixture(scope="session", autouse=True)
+def remembered_rates():
+    """The pure and slow `score_box_bound`, computed once: many pages are about the same counts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rates, "score_box_bound", functools.cache(rates.score_box_bound))
+        yield
+
+
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory):
     """The folder of a model of this kind, made once; no test changes it."""
@@ -68,34 +77,6 @@ def page_of(folder_of, tmp_path_factory):
         return pages[kind, format]
 
     return find
-
-
-def row(method: str, epsilon: float | None, accuracy: float, gap: float, **more: str) -> dict:
-    """A row of a comparison as `fairdp compare` writes it."""
-    names = ("demographic_parity", "equal_opportunity", "equalized_odds")
-    mean = {"auc": accuracy + 0.1, "accuracy": accuracy, "positive_rate": 0.2, "demographic_parity_ratio": None}
-    mean |= {f"{name}_difference": gap for name in names}
-    error = dict.fromkeys(mean, 0.01) | {"demographic_parity_ratio": None}
-    return {
-        "dataset": "people <i>",
-        "method": method,
-        "epsilon": epsilon,
-        "n_runs": 2,
-        "mean": mean,
-        "standard_error": error,
-        **more,
-    }
-
-
-def write_comparison(folder: Path, rows: list[dict], controls: list[dict]) -> Path:
-    folder.mkdir(exist_ok=True)
-    cost = {"statement": "people <i>: 4 private runs on the same training records. ε = 3 in all."}
-    origin = {"command": "fairdp compare <x>", "finished": "2026-01-01T00:00:00+00:00", "versions": {"fairdp": "0.1.0"}}
-    origin |= {"code_sha256": "c0de", "records": {"people <i>": "commitment da7a"}, "hardware": {"processors": 2}}
-    summary = {"rows": rows, "controls": controls, "privacy": [cost], "warnings": ["clean <i>: nearly everybody."]}
-    (folder / "summary.json").write_text(json.dumps(summary))
-    (folder / "provenance.json").write_text(json.dumps(origin))
-    return folder
 
 
 def _small_comparison(folder: Path) -> Path:

@@ -78,5 +78,5 @@ def test_an_audit_of_another_method_and_one_beside_a_comparison_are_refused(tmp_
     file.write_text(json.dumps({"passed": True, "releases": [], "methods": {}}))
     with pytest.raises(ValueError, match=r"is not about '\w+'; run: fairdp audit --method"):
         run_report(folder_of("certified"), out=tmp_path / "page", audit=file)
-    with pytest.raises(ValueError, match="is about a method; leave it out"):
+    with pytest.raises(ValueError, match="is about one model; leave it out"):
         run_report(comparison, audit=file)

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from fairdp.report.comparison import frontier_data, read_comparison
+from comparison_cases import row
+from fairdp.report.comparison import Row, frontier_data, read_comparison
+from fairdp.report.conclusion import conclusions
 from fairdp.report.markers import marker_path
 from fairdp.report.writing import run_report
 from page_reading import parsed
@@ -24,10 +26,11 @@ def test_every_row_is_a_point_that_can_be_reached_by_keyboard(page):
     assert len(points) == 6
     assert all(point.attributes["tabindex"] == "0" for point in points)
     labels = [point.attributes["aria-label"] for point in points]
-    assert "dpsgd, ε = 0.5: accuracy 0.700 ± 0.010; AUC 0.800 ± 0.010" in labels[0]
+    assert "DP-SGD: private only, ε = 0.5: accuracy 0.700 ± 0.010; AUC 0.800 ± 0.010" in labels[0]
     assert "ratio of rates –" in labels[0]
-    assert any(label.startswith("clean, not private") for label in labels)
-    assert any(label.startswith("dpsgd at fairdp_parity, ε = 0.5") for label in labels)
+    assert any(label.startswith("No privacy, no fairness, not private") for label in labels)
+    control = "DP-SGD: private only, at the positive rate of “FairDP with a parity target”, ε = 0.5"
+    assert any(label.startswith(control) for label in labels)
 
 
 def test_table_holds_every_row_for_readers_without_script(page):
@@ -40,7 +43,7 @@ def test_names_cannot_leave_their_place(page):
     assert page.count("<script") == page.count("</script") == 2
     script = next(e for e in parsed(page).all("script") if e.attributes.get("type") == "application/json")
     names = [point["name"] for series in json.loads(script.text) for point in series]
-    assert "fairdp_parity, x=</script>, ε = 0.5" in names
+    assert "FairDP with a parity target, x=</script>, ε = 0.5" in names
 
 
 def test_page_tells_costs_and_origin_but_no_date_or_machine(page):
@@ -78,7 +81,8 @@ def test_markdown_of_a_comparison(comparison, tmp_path):
     out = tmp_path / "trade.md"
     assert run_report(comparison, out=out).format == "markdown"
     text = out.read_text()
-    assert "| people &lt;i&gt; | dpsgd | ε = 0.5 | 0.700 ± 0.010 |" in text
+    assert "| people &lt;i&gt; | DP-SGD: private only | ε = 0.5 | 0.700 ± 0.010 |" in text
+    assert "Conclusion:" in text
     assert "<i>" not in text
 
 
@@ -86,3 +90,34 @@ def test_every_marker_has_an_outline_of_its_own():
     outlines = [marker_path(marker) for marker in "osD^v<>hpPX*d"]
     assert len(set(outlines)) == len(outlines)
     assert all(outline.startswith("M") and outline.endswith("Z") for outline in outlines)
+
+
+def test_a_comparison_ends_with_a_conclusion_that_follows_from_its_rows(page):
+    last = parsed(page).all("section")[-1].text.rpartition("Conclusion")[2]
+    assert (
+        "ε = 0.5: FairDP with a parity target, x=</script> is the most accurate, 0.720 ± 0.010, and has the smallest "
+        "gap between groups, 0.030 ± 0.010 (in accuracy not told apart from it: DP-SGD: private only)." in last
+    )
+    assert "ε = 2: only DP-SGD: private only can be compared, with accuracy 0.750 ± 0.010." in last
+    assert "Means of 2 runs on test records" in last
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "gaps", "rates", "expected"),
+    [
+        ((0.8, 0.7), (0.2, 0.1), (0.3, 0.3), "own is the most accurate, 0.800 ± 0.010, with a demographic parity gap"),
+        ((0.8, 0.7), (0.2, 0.1), (0.3, 0.3), "other has the smallest gap, 0.100 ± 0.010, and is 10.0 points less"),
+        ((0.8, 0.7), (0.2, 0.1), (0.3, 0.001), "only own can be compared"),
+        ((0.8, 0.7), (0.2, 0.1), (0.999, 0.001), "every method decides alike"),
+        ((0.8, 0.79), (0.2, 0.1), (0.3, 0.3), "in accuracy not told apart from it: other"),
+    ],
+)
+def test_conclusions(accuracies, gaps, rates, expected):
+    rows = []
+    for name, accuracy, gap, rate in zip(("own", "other"), accuracies, gaps, rates, strict=True):
+        made = row(name, 1.0, accuracy, gap)
+        made["mean"]["positive_rate"] = rate
+        rows.append(Row.of(made))
+    text = " ".join(conclusions(rows))
+    assert expected in text
+    assert ("not told apart" in text) == (accuracies[1] == 0.79)

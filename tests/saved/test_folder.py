@@ -22,6 +22,7 @@ from fairdp.certify.record import certificate_record
 from fairdp.config.certificate import NoCertificate
 from fairdp.config.model import ModelConfig
 from fairdp.networks.models import ParameterSmoothing, tensor_bytes
+from fairdp.run.made import made_now
 from fairdp.run.plan import plan_run
 from fairdp.run.predictor import Predictor
 from fairdp.saved import folder as artifacts
@@ -48,6 +49,7 @@ RECORD = ModelRecord(
     feature_names=None,
     predictor=Predictor(flips=((0.0, 1.0), (0.5, 1.0)), key="00"),
     notes={},
+    made=made_now(),
     model=ModelConfig(kind="logistic"),
     shape=(2,),
     heads=(2, 3),

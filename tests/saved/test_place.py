@@ -18,6 +18,7 @@ from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
 from fairdp.config.certificate import NoCertificate
 from fairdp.config.model import ModelConfig
+from fairdp.run.made import made_now
 from fairdp.run.plan import plan_run
 from fairdp.run.predictor import Predictor
 from fairdp.saved import place
@@ -53,6 +54,7 @@ OLD = SavedModel(
         feature_names=None,
         predictor=Predictor(),
         notes={},
+        made=made_now(),
         model=ModelConfig(kind="logistic"),
         shape=(2,),
         heads=(2, 3),

@@ -21,6 +21,7 @@ from fairdp.audit.tables import Table, base_table, group_of, is_numeric, label_o
 from fairdp.audit.violations import ReplayReport, Violation
 from fairdp.audit.ways import FOLDER
 from fairdp.releases import Release, Watcher, watching
+from fairdp.run.made import on_one_day
 from fairdp.saved.folder import PRIVACY
 from fairdp.saved.verify.folder import verify_folder
 
@@ -53,7 +54,7 @@ def replay_route(
     kinds: Sequence[str] | None = None,
 ) -> ReplayReport:
     """Record the route once and replay it on neighbours of every kind, or of these kinds."""
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as place, on_one_day():
         audit = _Route(method=method, route=route, seed=seed, place=Path(place))
         found = neighbours_of(audit.base, seed)
         if kinds is not None:

@@ -94,7 +94,19 @@ def parts_of(group_names: Sequence[str], attributes: Sequence[str] | None = None
 
 def impact_ratios(rows: Sequence[GroupRow]) -> dict[str, Rate]:
     """Every selection rate over the largest of the table; bounds hold with those of the rates themselves."""
-    rates = {row.name: row.selection_rate for row in rows}
+    return over_largest({row.name: row.selection_rate for row in rows})
+
+
+def selection_rates(certificate: Certificate, parts: Sequence[tuple[int, ...]]) -> list[Rate]:
+    """The selection rate of each of these unions of groups, by their places; the intervals hold together as above."""
+    failure = certificate.registration.failure_probability / len(parts)
+    return [_rates(certificate, groups, ("selection_rate",), failure)["selection_rate"] for groups in parts]
+
+
+def over_largest(rates: Mapping[str, Rate]) -> dict[str, Rate]:
+    """Every rate over the largest of them; bounds hold with those of the rates themselves."""
+    if not rates:
+        return {}
     largest = max((rate.estimate for rate in rates.values() if not math.isnan(rate.estimate)), default=0.0)
     most, least = max(rate.high for rate in rates.values()), max(rate.low for rate in rates.values())
     return {
@@ -137,6 +149,14 @@ def _rows(certificate: Certificate, parts: Parts, n_rows: int) -> tuple[GroupRow
 
 
 def _row(certificate: Certificate, name: str, groups: tuple[int, ...], failure_probability: float) -> GroupRow:
+    n = int(np.array(certificate.counts)[list(groups)].sum())
+    return GroupRow(name=name, n=n, **_rates(certificate, groups, tuple(_CELLS), failure_probability))
+
+
+def _rates(
+    certificate: Certificate, groups: tuple[int, ...], kinds: Sequence[str], failure_probability: float
+) -> dict[str, Rate]:
+    """These rates of a union of groups under the deployed rule; accuracy needs the base rate beside it."""
     counts, epsilons = np.array(certificate.counts), certificate.epsilons_of_a_look
 
     def added(cells: tuple[tuple[int, int], ...]) -> tuple[NoisySum, float]:
@@ -145,22 +165,24 @@ def _row(certificate: Certificate, name: str, groups: tuple[int, ...], failure_p
         return noisy, float(sum(max(counts[list(groups)].sum(0)[cell], 0) for cell in cells))
 
     rates = {}
-    for rate, (counted, others) in _CELLS.items():
-        (positive, likely), (negative, unlikely) = added(counted), added(others)
+    for rate in kinds:
+        (positive, likely), (negative, unlikely) = map(added, _CELLS[rate])
         estimate = share(likely, unlikely)
         rates[rate] = rate_of(positive, negative, failure_probability=failure_probability, estimate=estimate)
-    return GroupRow(name=name, n=int(counts[list(groups)].sum()), **_deployed(certificate, rates))
+    return _deployed(certificate, rates)
 
 
 def _deployed(certificate: Certificate, rates: dict[str, Rate]) -> dict[str, Rate]:
     """The rates after a share of the decisions was made constant to reach a target."""
     if certificate.dilution is None:
         return rates
-    base, constant = rates["base_rate"], certificate.dilution.constant
-    flipped = Rate(estimate=1 - base.estimate, low=1 - base.high, high=1 - base.low)
-    right = base if constant else flipped
+    constant = certificate.dilution.constant
     always = Rate(estimate=float(constant), low=float(constant), high=float(constant))
-    then = {"base_rate": base, "accuracy": right}
+    then = {}
+    if "accuracy" in rates:
+        base = rates["base_rate"]
+        flipped = Rate(estimate=1 - base.estimate, low=1 - base.high, high=1 - base.low)
+        then["accuracy"] = base if constant else flipped
     return {
         name: rate if name == "base_rate" else _mixed(certificate.dilution.share, rate, then.get(name, always))
         for name, rate in rates.items()

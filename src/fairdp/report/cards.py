@@ -4,16 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairdp.accounting.words import DECLARED, EXACT, NOISY, PUBLIC
 from fairdp.config.parameters import DEFAULT_MAX_GAP
 from fairdp.data.columns import Binned, Categorical, Column, Numeric
 from fairdp.data.entries import COLUMN_TYPES
 from fairdp.data.schema import TableSchema
+from fairdp.report.answers import positive_decision, spent_in_all
 from fairdp.report.model import ModelReport
+from fairdp.report.owner import FIELDS, TO_FILL_IN, OwnersCard
+from fairdp.report.words import known_sizes
 
-OWNER = "To be completed by the owner."
-
-_KNOWN_SIZES = {NOISY: "noisy counts", PUBLIC: "public sizes", DECLARED: "declared sizes", EXACT: "exact counts"}
 _KINDS = {"logistic": "logistic regression", "mlp": "multilayer perceptron", "cnn": "convolutional network"}
 
 
@@ -35,39 +34,44 @@ class Feature:
     values: str
 
 
-def model_card(report: ModelReport) -> list[Entry]:
-    """What was trained and by what method, with fields for its intended use."""
+# Which of the owner's fields are about the model; the others are about the records.
+_ABOUT_MODEL = ("owner", "contact", "purpose", "decision", "appeal", "out_of_scope", "limits", "review_date")
+
+
+def model_card(report: ModelReport, card: OwnersCard) -> list[Entry]:
+    """What was trained and by what method, with the owner's fields about its use."""
+    made = report.about.made
     return [
+        Entry(name="A positive decision", text=positive_decision(report).removeprefix("A positive decision is: ")),
+        Entry(name="Made on", text=f"{made.date} (UTC)"),
+        Entry(name="Software", text=made.versions),
         Entry(name="Method", text=report.method_name),
         Entry(name="Guarantee of the method", text=report.method.guarantee),
         Entry(name="Source of the method", text=report.method.paper if report.method.paper != "—" else "none"),
         Entry(name="Network", text=_network(report)),
-        Entry(name="Decision", text=_decision(report)),
+        Entry(name="How it decides", text=_decision(report)),
         Entry(name="Target in training", text=_target(report.about.parameters, takes=report.method.takes_target)),
-        Entry(name="Software", text="fairdp; versions are not recorded in the folder"),
-        _owner("Intended use"),
-        _owner("Uses that are out of scope"),
-        _owner("Limits seen in practice"),
-        _owner("Contact and date of review"),
+        *(_owner(key, card) for key in _ABOUT_MODEL),
     ]
 
 
-def data_card(report: ModelReport) -> list[Entry]:
-    """What the records are, as far as the folder knows, and fields for the rest."""
+def data_card(report: ModelReport, card: OwnersCard) -> list[Entry]:
+    """What the records are, as far as the folder knows, and the owner's fields about the rest."""
     schema, sizes = report.schema, report.privacy.planned_sizes
-    how = _KNOWN_SIZES[report.privacy.group_sizes]
     planned = ", ".join(f"{name} {size:,.0f}" for name, size in sizes.items())
     negative, positive = (str(name) for name in report.about.classes)
     label = f"{schema.label}: " if schema is not None else ""
+    if schema is not None:
+        negative, positive = schema.negative, schema.positive
     return [
         Entry(name="Label", text=f"{label}{positive} (positive) or {negative} (negative)"),
         Entry(name="Protected attribute", text=_protected(schema)),
         Entry(name="Groups", text=", ".join(report.about.groups)),
-        Entry(name="Training records, as planned", text=f"{planned} ({how})"),
+        Entry(name="Training records, as planned", text=f"{planned} ({known_sizes(report)})"),
         Entry(name="Inputs", text=_inputs(report)),
-        _owner("Origin, period and licence of the records"),
-        _owner("How the records were selected, and whom they leave out"),
-        _owner("How many records one person can have"),
+        Entry(name="Spent on the table in all", text=spent_in_all(report)),
+        Entry(name="Tie to the records", text=_tie(report)),
+        *(_owner(key, card) for key in FIELDS if key not in _ABOUT_MODEL),
     ]
 
 
@@ -78,8 +82,18 @@ def features(schema: TableSchema | None) -> list[Feature]:
     return [Feature(name=column.name, type=types[type(column)], values=_values(column)) for column in columns]
 
 
-def _owner(name: str) -> Entry:
-    return Entry(name=name, text=OWNER, missing=True)
+def _owner(key: str, card: OwnersCard) -> Entry:
+    said = card.get(key)
+    return Entry(name=FIELDS[key].name, text=said or TO_FILL_IN, missing=said is None)
+
+
+def _tie(report: ModelReport) -> str:
+    """What commits the owner to the records, without a hash by which a guessed record could be recognised."""
+    none = "no hash of the records is published, because a guessed record could be recognised by it"
+    note = report.privacy.ledger
+    if note is None:
+        return f"None: {none}, and no ledger was kept."
+    return f"Entry {note.entry} of the owner's ledger, with the random token {note.token}; {none}."
 
 
 def _network(report: ModelReport) -> str:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fairdp.certify.rates import Rate
+from fairdp.certify.tables import GroupRow
 from fairdp.frontier.points import FrontierPoint, spread_over_gaps
-from fairdp.report.model import Exposure
-from fairdp.report.rates import GroupRate
+from fairdp.report.exposure import Exposure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,8 @@ def attack_chart(exposures: Sequence[Exposure]) -> AttackChart:
 class RateRow:
     """A group's place in the chart of rates; no dot where there is no estimate."""
 
-    rate: GroupRate
+    name: str
+    rate: Rate
     y: float
     low: float
     high: float
@@ -111,26 +113,30 @@ class RateChart:
     four_fifths: float | None
 
 
-_ROW = 54.0
+# Height of a row, and of one where there are many.
+_ROW, _LOW_ROW, _MANY = 54.0, 47.0, 6
 
 
-def rate_chart(rates: Sequence[GroupRate], four_fifths: float) -> RateChart:
+def rate_chart(rows: Sequence[GroupRow], four_fifths: float) -> RateChart:
     """A row for each group, and a line at four fifths of the highest estimate."""
-    x = scale_over([rate.high for rate in rates], start=24, end=616, from_zero=True)
+    rates = [(row.name, row.selection_rate) for row in rows]
+    x = scale_over([rate.high for _, rate in rates], start=24, end=616, from_zero=True)
     x = Scale(low=0.0, high=min(1.0, x.high), start=x.start, end=x.end)
-    bottom = 34 + _ROW * len(rates)
-    rows = tuple(
+    height = _ROW if len(rates) <= _MANY else _LOW_ROW
+    bottom = 34 + height * len(rates)
+    placed = tuple(
         RateRow(
+            name=name,
             rate=rate,
-            y=34 + _ROW * place + 34,
+            y=34 + height * place + 34,
             low=x.at(rate.low),
             high=x.at(rate.high),
             dot=None if math.isnan(rate.estimate) else x.at(rate.estimate),
         )
-        for place, rate in enumerate(rates)
+        for place, (name, rate) in enumerate(rates)
     )
     line = None if math.isnan(four_fifths) else x.at(four_fifths)
-    return RateChart(x=x, height=bottom + 62, bottom=bottom + 4, rows=rows, four_fifths=line)
+    return RateChart(x=x, height=bottom + 62, bottom=bottom + 4, rows=placed, four_fifths=line)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from fairdp._files import content_of, parsed_json
 from fairdp._format import with_error
 from fairdp.report.charts import Scale, path, scale_over
 from fairdp.report.markers import marker_path
+from fairdp.report.method_names import in_words
 from fairdp.report.style import GAPS, UTILITIES, mixed, style_of
 
 SUMMARY, PROVENANCE = "summary.json", "provenance.json"
@@ -42,9 +43,9 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The method, with what distinguishes this row from other rows of the method."""
-        at = f" at {self.at}" if self.at else ""
-        return f"{self.method}{at}" + (f", {self.variant}" if self.variant else "")
+        """The method in words, with what distinguishes this row from other rows of the method."""
+        at = f", at the positive rate of “{in_words(self.at)}”" if self.at else ""
+        return f"{in_words(self.method)}{at}" + (f", {self.variant}" if self.variant else "")
 
     @property
     def epsilon_text(self) -> str:

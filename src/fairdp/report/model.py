@@ -7,50 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fairdp._checks import SavedModelError
-from fairdp.accounting.mechanisms import reading_epsilon
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.estimates import estimated_metrics
-from fairdp.certify.origin import FreshRecords
 from fairdp.data.schema import TableSchema
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
 from fairdp.frontier.verdict import Verdict, judged
 from fairdp.methods import METHODS, Method
-from fairdp.report.rates import FOUR_FIFTHS, GroupRate, group_rates_of
-from fairdp.report.risk import FALSE_POSITIVE_RATES, PrivacyCurve, curve_of, pure_curve, selected_curve, worst_of
+from fairdp.report.exposure import Exposure, exposures_of
+from fairdp.report.groups import FOUR_FIFTHS, GroupFigures, group_figures
 from fairdp.saved.fitted import paid_counts
 from fairdp.saved.folder import FILES, SUMS, ModelRecord, SavedModel, read_model, sha256
 from fairdp.saved.verify.check import Check
 from fairdp.saved.verify.folder import verify_folder
-
-# False-positive rates at which a curve is drawn: close together where it is steep.
-_DRAWN = np.unique(np.concatenate([np.geomspace(1e-4, 0.02, 20), np.linspace(0.02, 1, 99)]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exposure:
-    """What the best attack on one kind of record can reach: bounds, never estimates.
-
-    Parameters
-    ----------
-    who
-        The records it is about.
-    epsilon
-        What such a record spent.
-    true_positive_rates
-        Bounds at ``FALSE_POSITIVE_RATES``.
-    drawn
-        Points of the bound, false-positive rate and true-positive rate, for a picture.
-    """
-
-    who: str
-    epsilon: float
-    advantage: float
-    true_positive_rates: tuple[float, ...]
-    drawn: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +36,7 @@ class ModelReport:
     checks: tuple[Check, ...]
     files: dict[str, str]
     exposures: tuple[Exposure, ...]
-    rates: tuple[GroupRate, ...]
+    groups: GroupFigures | None
     estimates: Mapping[str, Any]
     verdict: Verdict
     frontier: tuple[FrontierPoint, ...] = ()
@@ -121,7 +91,8 @@ class ModelReport:
     @property
     def four_fifths(self) -> float:
         """Four fifths of the highest estimated rate; NaN without one."""
-        known = [rate.estimate for rate in self.rates if not math.isnan(rate.estimate)]
+        rows = () if self.groups is None else self.groups.rows
+        known = [row.selection_rate.estimate for row in rows if not math.isnan(row.selection_rate.estimate)]
         return FOUR_FIFTHS * max(known, default=math.nan)
 
 
@@ -150,8 +121,8 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
         certificate=saved.certificate,
         checks=checks,
         files={name: sha256((folder / name).read_bytes()) for name in (*FILES, SUMS)},
-        exposures=tuple(_exposures(saved.privacy, saved.certificate)),
-        rates=() if certified is None else group_rates_of(certified),
+        exposures=tuple(exposures_of(saved.privacy, saved.certificate)),
+        groups=None if certified is None else group_figures(certified),
         estimates={} if certified is None else estimated_metrics(certified),
         verdict=judged(paid_counts(saved)),
         frontier=() if saved.model.frontier is None else tuple(frontier_points(saved.model.frontier)),
@@ -161,37 +132,3 @@ def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> Model
 
 def _chosen(about: ModelRecord) -> FrontierPoint | None:
     return None if about.frontier is None or about.target is None else chosen_point(about.frontier, about.target)
-
-
-def _exposures(privacy: PrivacySpent, certificate: Certificate | NotCertified) -> list[Exposure]:
-    """Records trained on, held out for the certificate, or counted for a later one; each record is one of these."""
-    chosen = privacy.selection
-    if chosen is not None:
-        # Held out or trained on: the choice between the trials is accounted for both at once.
-        found = [_exposure("in any trial", privacy.epsilon, [selected_curve(chosen, name) for name in chosen.by_group])]
-    else:
-        curves = [curve_of(mechanism) for mechanism in dict.fromkeys(privacy.mechanisms.values())]
-        trained = [curve for curve in curves if curve is not None]
-        if len(trained) < len(curves):
-            return []
-        found = [_exposure("trained on", privacy.epsilon, trained)]
-        if privacy.certify_epsilons:
-            spent = max(privacy.certify_epsilons.values())
-            both = spent + reading_epsilon(privacy.reading, privacy.delta)
-            found.append(_exposure("held out", both, [pure_curve(spent, privacy.reading)]))
-    about = certificate.about if isinstance(certificate, Certificate) else None
-    if isinstance(certificate, Certificate) and about is not None and isinstance(about.records, FreshRecords):
-        spent = certificate.epsilon + about.records.sizes_epsilon
-        found.append(_exposure("of the later certificate", spent, [pure_curve(spent)]))
-    return found
-
-
-def _exposure(who: str, epsilon: float, curves: list[PrivacyCurve]) -> Exposure:
-    stated, drawn = (worst_of(curves, np.array(rates)) for rates in (FALSE_POSITIVE_RATES, _DRAWN))
-    return Exposure(
-        who=who,
-        epsilon=epsilon,
-        advantage=max(curve.advantage for curve in curves),
-        true_positive_rates=tuple(stated.tolist()),
-        drawn=((0.0, float(worst_of(curves, np.zeros(1))[0])), *zip(_DRAWN.tolist(), drawn.tolist(), strict=True)),
-    )

@@ -6,6 +6,7 @@ import html
 import json
 import math
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -19,13 +20,21 @@ from fairdp.accounting.words import assumption_in_words, statistics_in_words
 from fairdp.certify.certificate import NotCertified
 from fairdp.certify.statement import DEFINITIONS, NAMES, lines_beside_bounds
 from fairdp.report import comparison, words
+from fairdp.report.answers import answers, spent_in_all
+from fairdp.report.appendix import MARK, Appendix
 from fairdp.report.audit import AuditSection
 from fairdp.report.cards import data_card, features, model_card
 from fairdp.report.charts import FrontierChart, attack_chart, frontier_chart, rate_chart
 from fairdp.report.checklist import checklists
 from fairdp.report.comparison import ComparisonReport
+from fairdp.report.conclusion import conclusions
+from fairdp.report.exposure import risk_in_a_sentence
+from fairdp.report.groups import RATES
+from fairdp.report.ll144 import SMALL, Profile
 from fairdp.report.model import ModelReport
+from fairdp.report.owner import NO_CARD, OwnersCard
 from fairdp.report.risk import FALSE_POSITIVE_RATES
+from fairdp.report.standing import standings
 from fairdp.report.style import GAPS, UTILITIES
 
 # The formats of a report with the endings of their files and templates.
@@ -39,6 +48,8 @@ _FACTS = {
     "definitions": DEFINITIONS,
     "gaps": GAPS,
     "utilities": UTILITIES,
+    "rate_names": RATES,
+    "small_category": SMALL,
     "false_positive_rates": FALSE_POSITIVE_RATES,
     "not_promised": words.NOT_PROMISED,
     "frontier_data": comparison.frontier_data,
@@ -48,27 +59,41 @@ _FACTS = {
 }
 
 
-def render_model(
-    report: ModelReport, compared: ComparisonReport | None, *, format: str, audit: AuditSection | None = None
-) -> bytes:
-    """The page of a saved model, with a comparison and an audit if there are any."""
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """What a page shows beside the model itself, as far as it was given."""
+
+    card: OwnersCard = NO_CARD
+    profile: Profile | None = None
+    compared: ComparisonReport | None = None
+    audit: AuditSection | None = None
+
+
+def render_model(report: ModelReport, beside: Beside, *, format: str) -> bytes:
+    """The page of a saved model, with what else was given."""
+    card = beside.card
     return _render(
         f"model{FORMATS[format]}.jinja",
-        compared,
+        beside.compared,
         report=report,
-        audit=audit,
+        audit=beside.audit,
+        profile=beside.profile,
         headline=words.headline(report),
+        standings=standings(report),
+        answers=answers(report, card),
+        risk=risk_in_a_sentence(report.exposures) if report.exposures else "",
+        spent_in_all=spent_in_all(report),
         level=words.level(report),
         cautions=words.cautions(report),
         not_covered=words.not_covered(report),
         further=[] if isinstance(report.certificate, NotCertified) else lines_beside_bounds(report.certificate),
         four_fifths=words.four_fifths_verdict(report),
-        model_card=model_card(report),
-        data_card=data_card(report),
+        model_card=model_card(report, card),
+        data_card=data_card(report, card),
         features=features(report.schema),
-        checklists=checklists(report),
+        checklists=checklists(report, card),
         attack=attack_chart(report.exposures),
-        rates=rate_chart(report.rates, report.four_fifths) if report.rates else None,
+        rates=rate_chart(report.groups.rows, report.four_fifths) if report.groups else None,
         verdict=words.verdict_in_words(report),
         frontier=_frontier_chart(report),
         front_matter=_front_matter(report),
@@ -82,6 +107,11 @@ def _frontier_chart(report: ModelReport) -> FrontierChart | None:
     return frontier_chart(report.frontier, report.chosen, target=aimed.max_gap if aimed and aimed.max_gap < 1 else None)
 
 
+def render_appendix(report: ModelReport, appendix: Appendix, *, format: str) -> bytes:
+    """The data holder's appendix to the page of a model, in a file of its own."""
+    return _render(f"appendix{FORMATS[format]}.jinja", None, report=report, appendix=appendix, mark=MARK)
+
+
 def render_comparison(compared: ComparisonReport, *, format: str) -> bytes:
     """The page of a comparison alone."""
     return _render(f"comparison{FORMATS[format]}.jinja", compared)
@@ -93,7 +123,12 @@ def _render(template: str, compared: ComparisonReport | None, **values: Any) -> 
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
     environment = _environment(markdown=template.endswith("md.jinja"))
     page = environment.get_template(template).render(
-        compared=compared, script=Markup(script), script_digest=digest, css=Markup(_text_of("page.css")), **values
+        compared=compared,
+        conclusions=conclusions(compared.rows) if compared else [],
+        script=Markup(script),
+        script_digest=digest,
+        css=Markup(_text_of("page.css")),
+        **values,
     )
     return page.encode()
 
@@ -115,6 +150,8 @@ def _environment(*, markdown: bool) -> Environment:
         "below": bound_below,
         "share": lambda value: "no evidence" if math.isnan(value) else f"{value:.4f}",
         "percent_above": _percent_above,
+        "floor3": lambda value: math.floor(1e3 * value + 1e-9) / 1e3,
+        "ceil3": lambda value: math.ceil(1e3 * value - 1e-9) / 1e3,
         # In an indented block Markdown shows text as it stands; only a new line would end it.
         "verbatim": lambda text: Markup(" ".join(text.split())),
     }

@@ -5,13 +5,15 @@ import math
 from fairdp._checks import in_words
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.accounting import spent as privacy
+from fairdp.accounting.words import DECLARED, EXACT, NOISY, PUBLIC
 from fairdp.certify import statement
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.statement import NAMES
 from fairdp.metrics.rates import collapse_warning
+from fairdp.report.groups import FOUR_FIFTHS
 from fairdp.report.model import ModelReport
-from fairdp.report.rates import FOUR_FIFTHS
 
+_KNOWN_SIZES = {NOISY: "noisy counts", PUBLIC: "public sizes", DECLARED: "declared sizes", EXACT: "exact counts"}
 # What a page has room for, in addition to what the statement says.
 _ALSO_NOT_COVERED = (
     "group names and labels that are themselves private",
@@ -28,14 +30,19 @@ def not_covered(report: ModelReport) -> list[str]:
     return [*privacy.not_covered(report.privacy), *_ALSO_NOT_COVERED]
 
 
+def known_sizes(report: ModelReport) -> str:
+    """How the sizes that training was planned with are known."""
+    return _KNOWN_SIZES[report.privacy.group_sizes]
+
+
 def headline(report: ModelReport) -> str:
-    """What was trained, what is promised about it, and whether that was checked: one line."""
+    """What was trained and what is promised about it: one line."""
     of = f" of {report.label}" if report.label else ""
     what = f"classifier{of} trained with {report.method_name}"
     promised = f"{level(report)}; {_gaps(report)}"
     if not report.verified:
         return f"NOT VERIFIED. What the folder claims: a {what}: {promised}."
-    return f"A {what}: {promised}; verified."
+    return f"A {what}: {promised}."
 
 
 def verdict_in_words(report: ModelReport) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairdp._checks import InputError
 from fairdp.accounting.plan import Plan
@@ -23,6 +23,7 @@ from fairdp.run.certifying import certified, post_processed
 from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, restore
 from fairdp.run.halting import breached
 from fairdp.run.hold_out import Parts
+from fairdp.run.made import Made, made_now
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
 from fairdp.run.progress import Progress
@@ -46,6 +47,7 @@ class FittedRun:
     frontier: Frontier | None
     target: Target | None
     seconds: dict[str, float]
+    made: Made = field(default_factory=made_now)
 
 
 def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:

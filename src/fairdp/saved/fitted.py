@@ -14,6 +14,7 @@ from fairdp.frontier.curve import Frontier
 from fairdp.frontier.verdict import Fit
 from fairdp.methods import METHODS
 from fairdp.networks.models import ExtractorBuilder, ScoreModel
+from fairdp.run.made import Made
 from fairdp.run.predictor import Predictor
 from fairdp.saved.folder import ModelRecord, SavedModel
 from fairdp.saved.parameters import restored
@@ -28,6 +29,7 @@ class Fitted(Protocol):
     group_names_: tuple[str, ...]
     feature_schema_: dict[str, Any] | None
     notes_: dict[str, Any]
+    made_: Made
     model_config_: ModelConfig
     score_model_: ScoreModel
     predictor_: Predictor
@@ -48,6 +50,7 @@ def saved_form(estimator: Fitted) -> SavedModel:
         feature_names=None if names is None else tuple(names.tolist()),
         predictor=estimator.predictor_,
         notes=estimator.notes_,
+        made=estimator.made_,
         model=estimator.model_config_,
         shape=tuple(model.shape),
         heads=(model.heads.shape[0], model.heads.shape[1]),
@@ -83,7 +86,7 @@ def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorB
     estimator.fitted_parameters_, estimator.feature_schema_ = record.parameters, record.feature_schema
     estimator.privacy_, estimator.certificate_, estimator.notes_ = saved.privacy, saved.certificate, record.notes
     estimator.classes_, estimator.group_names_ = np.array(record.classes), record.groups
-    estimator.frontier_, estimator.target_ = record.frontier, record.target
+    estimator.frontier_, estimator.target_, estimator.made_ = record.frontier, record.target, record.made
     estimator.n_features_in_ = model.shape[0]
     if record.feature_names is not None:
         estimator.feature_names_in_ = np.array(record.feature_names, dtype=object)

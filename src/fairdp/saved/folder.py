@@ -18,6 +18,7 @@ from fairdp.config.model import ModelConfig
 from fairdp.frontier.choice import Target
 from fairdp.frontier.curve import Frontier
 from fairdp.networks.models import ParameterSmoothing, tensor_bytes
+from fairdp.run.made import Made
 from fairdp.run.predictor import Predictor
 
 SCHEMA_VERSION = 15
@@ -44,6 +45,7 @@ class ModelRecord:
     feature_names: tuple[str, ...] | None
     predictor: Predictor
     notes: dict[str, object]
+    made: Made
     model: ModelConfig
     shape: tuple[int, ...]
     heads: tuple[int, int]

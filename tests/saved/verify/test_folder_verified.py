@@ -104,6 +104,7 @@ FORGERIES = {
     "bound for all inputs": (certificate_with("input_agnostic_tau", value=0.01), "input-agnostic tau"),
     "predictor": (lambda files: files.model["predictor"].update(kind="gibbs"), "certificate's model"),
     "version": (lambda files: files.model.update(schema_version=1), "version"),
+    "made": (lambda files: files.model["made"].update(date="2026-02-28T12:00"), "description"),
 }
 
 

@@ -165,6 +165,8 @@ def _description(recorded: Recorded) -> Check:
     bounds = [bound for values in model.notes.values() if isinstance(values, list) for bound in values]
     if set(model.notes) != noted or len(bounds) != len(noted) * len(model.groups):
         wrong.append("notes")
+    if not model.made.is_a_day:
+        wrong.append("made")
     found = f"{', '.join(wrong)} cannot be those of this model" if wrong else "such as the model has"
     return Check("description", not wrong, f"{found}.")
 
