@@ -24,7 +24,7 @@ def test_adult_without_a_schema_is_hardly_less_accurate_than_with_one(tmp_path):
             table=tmp_path / "adult.csv",
             dataset=None,
             label="income",
-            positive=None,
+            positive=">50K",
             sensitive=("sex",),
             schema=schema,
             test_fraction=0.2,

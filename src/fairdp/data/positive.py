@@ -8,6 +8,7 @@ from fairdp.data.cells import number_of, spelling_of, text_of
 
 # The second of each is positive, in whatever case it is written.
 _UNDERSTOOD = (("0", "1"), ("false", "true"), ("no", "yes"))
+_FEW_VALUES = 5
 
 
 def chosen_positive(positive: object, texts: Sequence[str], label: str) -> str:
@@ -32,7 +33,8 @@ def chosen_positive(positive: object, texts: Sequence[str], label: str) -> str:
 def refuse_unsaid(texts: Sequence[str], label: str) -> None:
     """Refuse a label of which no two values are a pair that leaves no doubt, whichever of them are frequent."""
     known = {text_of(text).lower() for text in texts}
-    if len(known) > 1 and not any(known.issuperset(pair) for pair in _UNDERSTOOD):
+    # A column of many values is another mistake, and names people.
+    if 1 < len(known) <= _FEW_VALUES and not any(known.issuperset(pair) for pair in _UNDERSTOOD):
         raise _unsaid(texts, label)
 
 
