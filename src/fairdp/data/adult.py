@@ -55,11 +55,11 @@ def adult_full_schema() -> TableSchema:
         _one_hot("race", RACE),
         _one_hot("native-country", NATIVE_COUNTRY),
         # Bounds of the census questionnaire and round numbers above its top codes, not extremes of the rows.
-        Numeric(name="age", low=16, high=90),
-        Numeric(name="education-num", low=1, high=16),
-        Numeric(name="capital-gain", low=0, high=100_000, transform="signed_log"),
-        Numeric(name="capital-loss", low=0, high=10_000, transform="signed_log"),
-        Numeric(name="hours-per-week", low=0, high=100),
+        Numeric(name="age", low=16, high=90, missing="error"),
+        Numeric(name="education-num", low=1, high=16, missing="error"),
+        Numeric(name="capital-gain", low=0, high=100_000, transform="signed_log", missing="error"),
+        Numeric(name="capital-loss", low=0, high=10_000, transform="signed_log", missing="error"),
+        Numeric(name="hours-per-week", low=0, high=100, missing="error"),
     )
 
 

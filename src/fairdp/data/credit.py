@@ -50,10 +50,13 @@ def credit_schema() -> TableSchema:
         *(Categorical(name=name, categories=delays) for name in CODED_COLUMNS[2:6]),
         *(Categorical(name=name, categories=old_delays) for name in CODED_COLUMNS[6:]),
         # Round public bounds in New Taiwan dollars and years, not extremes of the rows.
-        Numeric(name="LIMIT_BAL", low=10_000, high=1_000_000, transform="signed_log"),
-        Numeric(name="AGE", low=20, high=80),
-        *(Numeric(name=n, low=-1_000_000, high=1_000_000, transform="signed_log") for n in BILL_COLUMNS),
-        *(Numeric(name=n, low=0, high=1_000_000, transform="signed_log") for n in PAYMENT_COLUMNS),
+        Numeric(name="LIMIT_BAL", low=10_000, high=1_000_000, transform="signed_log", missing="error"),
+        Numeric(name="AGE", low=20, high=80, missing="error"),
+        *(
+            Numeric(name=n, low=-1_000_000, high=1_000_000, transform="signed_log", missing="error")
+            for n in BILL_COLUMNS
+        ),
+        *(Numeric(name=n, low=0, high=1_000_000, transform="signed_log", missing="error") for n in PAYMENT_COLUMNS),
     )
     return TableSchema(
         columns=columns,
