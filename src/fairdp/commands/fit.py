@@ -85,8 +85,6 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     split_key = _split_key(task, chosen)
     reader = _reader(task, chosen, spending)
     records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
-    say_treated(records.treated)
-    say_equal(records.train, records.test, task.source.test)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -96,6 +94,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
         )
     estimator, used = _train(estimator, records, task, UsedRecords.new(split_key), spending, reader)
     estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
+    say_equal(records.train, records.test, task.source.test)
     n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
     say_spent(spending)
@@ -228,8 +227,11 @@ def _train(
                 keep_reading(task.checkpoint, reader)
         observe(number, n_steps)
 
+    treated = iter([records.treated])
+
     def forewarn(planned: PlannedRun) -> None:
         spending.spend(planned.privacy, records.table, resume=task.resume)
+        say_treated(next(treated, ()))
         # Once for each trial it would tell how many there are.
         if task.search is None:
             for line in _known_beforehand(planned, task):
