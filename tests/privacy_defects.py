@@ -78,7 +78,7 @@ def _instead(owner: Any, name: str, change: Callable[[Any], Any]) -> Patch:
 # The old reader: a column's type, and with it what a code is, came from the whole file.
 
 
-def typed_by_the_whole_file(path: Any, schema: Any, *, rows: int = 50_000, observe: Any = None) -> Any:
+def typed_by_the_whole_file(path: Any, schema: Any, *, **options: Any) -> Any:
     frame = pd.read_csv(path, encoding="utf-8-sig", skipinitialspace=True, index_col=False, low_memory=False)
     codes = next(column for column in schema.columns if column.name == "code")
     texts = frame["code"].map(lambda value: str(int(value)) if isinstance(value, float) else str(value))
@@ -86,10 +86,10 @@ def typed_by_the_whole_file(path: Any, schema: Any, *, rows: int = 50_000, obser
     return tables.encode_table(frame, schema)
 
 
-def bounds_from_the_rows(encode: Any) -> Any:
+def bounds_from_the_rows(read: Any) -> Any:
     def encoded(self: Numeric, values: pd.Series) -> Any:
         numbers = pd.to_numeric(values, errors="coerce").astype(float)
-        return encode(replace(self, high=max(self.low + 1, float(numbers[np.isfinite(numbers)].max()))), values)
+        return read(replace(self, high=max(self.low + 1, float(numbers[np.isfinite(numbers)].max()))), values)
 
     return encoded
 
@@ -390,7 +390,7 @@ DEFECTS = (
     ),
     Defect(
         name="bounds of a column read from the rows",
-        patch=_instead(Numeric, "encode", bounds_from_the_rows),
+        patch=_instead(Numeric, "read", bounds_from_the_rows),
         kinds=("numbers beyond the bounds", "largest numbers", "huge numbers"),
         found="one record moves it by",
     ),

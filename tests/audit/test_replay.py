@@ -70,11 +70,10 @@ def test_that_replay_notices_rows_that_are_read_as_they_stand(monkeypatch):
         return reader.schema, notes
 
     monkeypatch.setattr(reading.PaidReader, "__call__", as_they_stand)
-    for kind in RARE:
-        report = pairs.replay_route(
-            "dpsgd", route_of("dpsgd", "undeclared", fit_file, quick=True), seed=1, kinds=[kind]
-        )
-        assert found(report), kind
+    route = route_of("dpsgd", "undeclared", fit_file, quick=True)
+    # A value that a single row has is not proposed as a category, so that it moves nothing by itself.
+    for kind in ("huge numbers", "a group that counts as another"):
+        assert found(pairs.replay_route("dpsgd", route, seed=1, kinds=[kind])), kind
 
 
 def test_that_replay_notices_a_reading_that_moves_further_than_is_accounted(monkeypatch):

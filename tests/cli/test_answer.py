@@ -122,8 +122,9 @@ def test_a_model_that_was_not_kept_is_said_to_be_gone():
 
 def test_a_new_certificate_is_an_answer_too():
     made = {"method": "fairdp", "n_certify": 30000, "warnings": (), "seconds": {}, "out": "model"}
+    made |= {"positive": "yes", "ledger": None, "treated": None}
     said = dict(certificate_answer(CertificateReport(certificate=CERTIFICATE, **made)))
-    assert said["result"] == "certified: fairdp on 30,000 fresh records; the certificate is in model"
+    assert said["result"] == "certified: fairdp on 30,000 fresh records; a positive decision says: yes"
     assert said["privacy"].startswith("epsilon 1 of the fresh records")
     assert said["fairness"].count(" at most 0.") == 3
     missed = certify(COUNTS, **SIZED, require_tau=1e-3)

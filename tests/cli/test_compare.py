@@ -198,7 +198,7 @@ def test_a_users_own_table(own_table, tmp_path):
     assert "were read from the table once, with noise" in result.err
     summary = (tmp_path / "out" / "summary.json").read_text()
     assert "were read from the table once" in summary
-    assert "dpsgd" in result.out
+    assert "DP-SGD" in result.out
     # Whoever sees the folder sees the schema too.
     (cost,) = json.loads(summary)["privacy"]
     budgets = pd.read_csv(tmp_path / "out" / "results.csv")["epsilon"]

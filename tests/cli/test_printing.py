@@ -93,11 +93,13 @@ def test_an_infinite_epsilon_is_a_word(capsys):
 def test_an_evaluation_shows_intervals(capsys, as_json):
     report = EvaluationReport(
         method="fairdp",
+        positive="yes",
         n_test=300,
         metrics=METRICS,
         confidence=0.9,
         intervals={"auc": (0.8, 0.83), "demographic_parity_ratio": (math.nan, math.nan)},
         warnings=(),
+        treated={},
     )
     print_evaluation(report, as_json=as_json)
     out = capsys.readouterr().out

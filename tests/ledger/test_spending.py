@@ -164,7 +164,7 @@ def test_a_restored_ledger_is_noticed_by_the_model(run):
 
 def test_what_no_ledger_adds_up_says_so(run):
     said = run("fit", "january.csv", *SHORT, "--epsilon", 1, "--no-ledger")
-    assert "No ledger was kept" in said
+    assert "no ledger was kept" in " ".join(said.split())
     assert (
         json.loads(run("fit", "--dataset", "synthetic", "--method", "dpsgd", "--n-steps", 3, "--json"))["ledger"]
         is None

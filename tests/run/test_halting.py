@@ -256,8 +256,9 @@ class TestLooks:
         run = Run(monkeypatch, (0.1, 0.2, 0.3, 0.4), n_looks=4)
         spent = run.model.privacy_
         assert run.levels == pytest.approx([0.05] * 4)
+        # But for the tenth that counts of scores have.
         for arms in run.arms:
-            assert [arm.epsilon for arm in arms] == pytest.approx([spent.certify_epsilons[g] / 4 for g in "fm"])
+            assert [arm.epsilon for arm in arms] == pytest.approx([0.9 * spent.certify_epsilons[g] / 4 for g in "fm"])
         assert run.model.certificate_["epsilon_by_group"] == spent.certify_epsilons
 
     def test_training_goes_on_from_the_single_head(self, monkeypatch):

@@ -82,6 +82,7 @@ def release_of(model):
         group_names=made.group_names,
         expected_sizes=made.expected_sizes,
         metrics=made.registration.metrics,
+        score_share=made.registration.score_share,
     )
 
 

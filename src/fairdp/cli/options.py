@@ -192,7 +192,7 @@ table_options = together(
     format_options,
 )
 data_options = together(
-    in_section(DATA, "--dataset", help="A named data set instead of TABLE; see `fairdp data list`."),
+    in_section(DATA, "--dataset", help="A named data set; see `fairdp data list`."),
     table_options,
     in_section(
         DATA,

@@ -12,11 +12,9 @@ import numpy as np
 
 from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.words import PUBLIC
-from fairdp.certify.certificate import Certificate
-from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
-from fairdp.commands.measuring import hidden_beforehand, measure, say_equal, warnings_of
+from fairdp.commands.measuring import hidden_beforehand, measured, say_equal, warnings_of
 from fairdp.commands.progress import progress_bar, say, say_spent, say_treated
 from fairdp.commands.records import Records, Source, load_records, training_sizes
 from fairdp.commands.split_keys import keep_split_key, kept_split_key, new_split_key, split_key_path
@@ -95,7 +93,7 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
     estimator, used = _train(estimator, records, task, UsedRecords.new(split_key), spending, reader)
     estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
     say_equal(records.train, records.test, task.source.test)
-    n_certify, metrics = _measured(estimator, records, private=task.private_metrics)
+    n_certify, metrics = measured(estimator, records.test, private=task.private_metrics)
     saved = [] if task.out is None else _save(estimator, used, task.out, task.checkpoint)
     say_spent(spending)
     return FitReport(
@@ -231,11 +229,11 @@ def _train(
 
     def forewarn(planned: PlannedRun) -> None:
         spending.spend(planned.privacy, records.table, resume=task.resume)
-        say_treated(next(treated, ()))
         # Once for each trial it would tell how many there are.
         if task.search is None:
             for line in _known_beforehand(planned, task):
                 say(f"before training: {line}")
+        say_treated(next(treated, ()))
 
     with progress_bar("training" if task.search is None else "trials") as observe:
         progress = Progress(
@@ -276,20 +274,6 @@ def _known_beforehand(planned: PlannedRun, task: FitTask) -> list[str]:
     found = [lost] if task.out is None and task.source.table is not None else []
     hidden = hidden_beforehand(planned)
     return found if hidden is None else [*found, hidden]
-
-
-def _measured(estimator: FairDPClassifier, records: Records, *, private: bool) -> tuple[int, Mapping[str, Any] | None]:
-    """Certification records and metrics: exact ones for the data holder, or what follows from the released counts.
-
-    Without records to test on there are only the counts; without a certificate there are none of these either.
-    """
-    certificate = estimator.certificate_
-    if private and isinstance(certificate, Certificate):
-        counted = sum(max(0, n) for group in certificate.counts for row in group for n in row)
-        return counted, estimated_metrics(certificate)
-    if not records.test.n_samples:
-        return estimator.n_certify_, estimated_metrics(certificate) if isinstance(certificate, Certificate) else None
-    return estimator.n_certify_, measure(estimator, records.test)
 
 
 def _save(estimator: FairDPClassifier, used: UsedRecords, out: Path, checkpoint: Path | None) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from fairdp._checks import SavedModelError
 from fairdp.accounting.words import FRONTIER
 from fairdp.certify.certificate import Certificate
+from fairdp.certify.estimates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.progress import say
 from fairdp.data.grouped import GroupedData
@@ -25,6 +26,20 @@ def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
     scores = estimator.scores(test.X)
     decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
     return evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
+
+
+def measured(estimator: FairDPClassifier, test: GroupedData, *, private: bool) -> tuple[int, Mapping[str, Any] | None]:
+    """Certification records and metrics: exact ones for the data holder, or what follows from the released counts.
+
+    Without records to test on there are only the counts; without a certificate there are none of these either.
+    """
+    certificate = estimator.certificate_
+    if private and isinstance(certificate, Certificate):
+        counted = sum(max(0, n) for group in certificate.counts for row in group for n in row)
+        return counted, estimated_metrics(certificate)
+    if not test.n_samples:
+        return estimator.n_certify_, estimated_metrics(certificate) if isinstance(certificate, Certificate) else None
+    return estimator.n_certify_, measure(estimator, test)
 
 
 def say_equal(train: GroupedData, test: GroupedData, path: Path | None) -> None:
