@@ -78,7 +78,7 @@ def _instead(owner: Any, name: str, change: Callable[[Any], Any]) -> Patch:
 # The old reader: a column's type, and with it what a code is, came from the whole file.
 
 
-def typed_by_the_whole_file(path: Any, schema: Any, *, **options: Any) -> Any:
+def typed_by_the_whole_file(path: Any, schema: Any, **options: Any) -> Any:
     frame = pd.read_csv(path, encoding="utf-8-sig", skipinitialspace=True, index_col=False, low_memory=False)
     codes = next(column for column in schema.columns if column.name == "code")
     texts = frame["code"].map(lambda value: str(int(value)) if isinstance(value, float) else str(value))
