@@ -148,6 +148,15 @@ class TestOneRate:
         expected = stats.binomtest(3, 20).proportion_ci(1 - 2 * 0.05, "exact").high
         assert own == pytest.approx(expected)
 
+    def test_each_count_may_be_off_by_the_reach_of_its_noise(self):
+        """By hand: more positives and fewer negatives by the reach, each at a quarter of the probability."""
+        one, two = (0.5,), (0.5, 0.25)
+        more, fewer = noise_reach(one, 0.025), noise_reach(two, 0.025)
+        assert 0 < more < fewer < 40
+        own = upper_rate(NoisySum(30, one), NoisySum(170, two), failure_probability=0.1)
+        n_people = 30 + more + 170 - fewer
+        assert own == pytest.approx(stats.binomtest(30 + more, n_people).proportion_ci(1 - 2 * 0.05, "exact").high)
+
     def test_which_bound_is_taken_does_not_depend_on_counts(self, monkeypatch):
         taken = []
         monkeypatch.setattr(rates_module, "score_box_bound", lambda arm, **_: taken.append(arm) or 0.5)
