@@ -88,7 +88,7 @@ pages: setup
 	for page in cli_reference parameter_reference error_messages architecture paper_figures tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
 
 # Every table and figure under results/ that repeats the paper. Finished trainings are lines of results/trainings: with
-# those of this commit it takes minutes; without them tables take about half an hour on two cores, faces two hours.
+# those of this commit it takes minutes; without them tables take about half an hour on two cores, faces three hours of computing.
 PAPER := datasets mc-error tradeoffs gains t-tests certificate-tightness impact-of-m imbalance components claims members \
          noise-allocation schedule convergence baselines literal intersections
 results: setup
