@@ -79,7 +79,8 @@ def _target(report: ModelReport, target: TargetMet) -> tuple[str, str]:
     """A bound decides with certainty; below that only estimates are known, which guarantee nothing."""
     ratio = target.kind == "min_ratio"
     what = NAMES[target.metric].replace("gap", "ratio") if ratio else NAMES[target.metric]
-    asked = f"a {what} of {'at least' if ratio else 'at most'} {target.value:g} was asked for"
+    limit = f"{'at least' if ratio else 'at most'} {target.value:g}"
+    asked = f"{'an' if what[0] in 'ae' else 'a'} {what} of {limit} was asked for"
     gap = report.certificate.gaps.get(target.metric)
     bound = None if gap is None or not gap.claimed else gap.ratio if ratio else gap.tau
     if bound is not None and (bound >= target.value if ratio else bound <= target.value):
