@@ -204,6 +204,14 @@ def test_a_table_without_a_column_is_refused_in_the_words_of_scikit_learn(model)
         model.predict(NEW.drop(columns="age"))
 
 
+def test_a_column_of_words_is_refused_and_some_words_are_missing_numbers(model):
+    some = NEW.assign(years=["many", *NEW["years"].astype(str)[1:]])
+    assert np.array_equal(model.predict_proba(some)[1:], model.predict_proba(NEW)[1:])
+    for measured in (model.predict, model.predict_proba, model.evaluate):
+        with pytest.raises(DataError, match=r"^column 'years' holds no number in 100 of 100 cells"):
+            measured(NEW.assign(years="many"))
+
+
 def test_weights_go_with_a_schema(model):
     weights = np.where(TABLE["ward"] == "zq1", 0.0, 1.0)
     fitted = classifier(method="dpsgd", n_steps=20).fit(TABLE, schema=APPLICANTS, sample_weight=weights)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fairdp.certify.calibration import above_median, bin_limits, calibration_of
-from fairdp.certify.rates import NoisySum, rate_of
+from fairdp.certify.rates import NoisySum, rate_of, upper_rate
 from fairdp.certify.scores import ScoreCounts, binned, release_scores
 from fairdp.config.certificate import SCORE_EDGES
 from statistical import assert_rate_at_most
@@ -83,6 +83,16 @@ class TestMedian:
         # The first group has 20 of 200 above the bin and 120 from it on.
         assert found.shares[0].low < 0.1
         assert found.shares[0].high > 0.6
+
+    def test_the_interval_knows_every_draw_and_its_share_of_the_failure_probability(self):
+        """By hand: two ends at each of eleven edges for two groups, and a draw for every label and bin."""
+        scores = scores_with([[in_bins(b1=80, b2=100), in_bins(b4=20)], [in_bins(b1=20, b2=60), in_bins(b2=40, b9=80)]])
+        found = above_median(scores_with(scores.counts, (1.0, 1.0)), failure_probability=0.1).shares[0]
+        part = 0.1 / (2 * 11 * 2)
+        upper, lower = NoisySum(120, (1.0,) * 20), NoisySum(80, (1.0,) * 4)
+        assert found.high == upper_rate(upper, lower, failure_probability=part)
+        upper, lower = NoisySum(20, (1.0,) * 18), NoisySum(180, (1.0,) * 6)
+        assert found.low == 1 - upper_rate(lower, upper, failure_probability=part)
 
     def test_the_formula_from_noisy_counts(self):
         rng = np.random.default_rng(3)

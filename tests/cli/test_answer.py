@@ -94,7 +94,7 @@ def test_fairness_names_what_is_certified_and_what_is_not():
     assert "demographic parity ratio about 0.900, at least 0.8 asked for; certified: at least 0." in said
     hidden = replace(MET, unmeasured=("a", "b", "c", "d", "e"), explicit=False)
     said = answered(verdict=verdict("undecided", target=hidden))["fairness"]
-    assert "at most 0.03 by default; hidden by noise: a, b, c and 2 more; " in said
+    assert "at most 0.03 by default; not in it, hidden by noise: a, b, c and 2 more; " in said
     other = certify(COUNTS, **SIZED, metrics=("equal_opportunity",))
     assert "only gaps other than the target's" in answered(certificate=other)["fairness"]
 

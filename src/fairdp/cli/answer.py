@@ -69,18 +69,15 @@ def fit_answer(report: "FitReport") -> list[Line]:
 
 def retarget_answer(report: "RetargetReport") -> list[Line]:
     """How the moved rule is doing, by the counts that were paid for when it was trained."""
-    from fairdp.frontier.advice import remedy
-
     verdict = report.verdict
     moved = f"the rule was moved and written to {report.out}; a positive decision says: {report.positive}"
-    advice = help_in_flags(remedy(verdict))
     certify = f"fairdp certify {report.out} FRESH-TABLE --epsilon E makes a certificate of the moved rule"
     return [
         ("result", f"{_RESULTS[verdict.verdict]}: {moved}"),
         ("privacy", "nothing was spent: no record was looked at"),
         ("fairness", f"{_target(verdict.target)}; not certified: the rule was moved after it was certified"),
         ("useful", "not known" if verdict.quality is None else _quality(verdict, verdict.quality)),
-        ("next", advice or certify),
+        ("next", certify),
     ]
 
 
@@ -90,7 +87,8 @@ def certificate_answer(report: "CertificateReport") -> list[Line]:
     required = certificate.registration.require_tau
     result = "certified" if required is None else f"required tau {required:g} {'met' if certificate.met else 'missed'}"
     on = f"{report.method} on {report.n_certify:,} fresh records; a positive decision says: {report.positive}"
-    spent = f"epsilon {rounded_up(certificate.epsilon)} of the fresh records, of nobody else"
+    sizes = getattr(certificate.about and certificate.about.records, "sizes_epsilon", 0.0)
+    spent = f"epsilon {rounded_up(certificate.epsilon + sizes)} of the fresh records, of nobody else"
     bounds = [f"{CERTIFIABLE[name].name} {_bound(certificate, name)}" for name in certificate.gaps]
     return [
         ("result", f"{result}: {on}"),
@@ -176,7 +174,7 @@ def _target(target: "TargetMet | None") -> str:
     if target.estimate is None:
         return f"target not measured: {name}, {limit}"
     said = {"yes": "target met", "no": "target missed", "undecided": "target undecided"}[target.met]
-    hidden = f"; hidden by noise: {_few(target.unmeasured)}" if target.unmeasured else ""
+    hidden = f"; not in it, hidden by noise: {_few(target.unmeasured)}" if target.unmeasured else ""
     return f"{said}: {name} about {target.estimate:.3f}, {limit}{hidden}"
 
 

@@ -13,6 +13,7 @@ from fairdp._checks import DataError
 from fairdp.data.columns import repeated
 from fairdp.data.frames import frame_of, is_table
 from fairdp.data.schema import TableSchema, read_schema
+from fairdp.data.treatments import Treated, refuse_unreadable
 
 Declared = TableSchema | Mapping[str, Any] | str | Path
 
@@ -32,10 +33,12 @@ def schema_of(declared: Declared) -> TableSchema:
 
 
 def encoded(schema: TableSchema, table: Any) -> NDArray[np.float32]:
-    """The inputs of a table, which must have all their columns."""
-    frame = frame_of(table)
+    """The inputs of a table to decide about, which must have all their columns, and numbers in most cells of each."""
+    frame, treated = frame_of(table), list[Treated]()
     _check_names(schema, [str(name) for name in frame.columns])
-    return schema.encode(frame)
+    records = schema.encode(frame, tell=treated.append)
+    refuse_unreadable(treated)
+    return records
 
 
 class SchemaEncoder(TransformerMixin, BaseEstimator):
@@ -84,7 +87,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); columns that are not declared are left out."""
-        return encoded(self._schema(), _frame(X))
+        frame = _frame(X)
+        _check_names(self._schema(), [str(name) for name in frame.columns])
+        return self._schema().encode(frame)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Name of each encoded feature."""

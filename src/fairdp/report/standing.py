@@ -88,7 +88,8 @@ def _target(report: ModelReport, target: TargetMet) -> tuple[str, str]:
     guess = "nothing was counted that could tell"
     if target.estimate is not None:
         words = {"yes": "seems to be met", "no": "is missed", "undecided": "may or may not be met"}
-        guess = f"the target {words[target.met]}, by an estimate of {target.estimate:.3f} from noisy counts"
+        hidden = f", without {', '.join(target.unmeasured)}, which noise hides" if target.unmeasured else ""
+        guess = f"the target {words[target.met]}, by an estimate of {target.estimate:.3f} from noisy counts{hidden}"
     return (NO if target.met == NO else UNDECIDED), f"{asked}; {_known(report)}, and {guess}."
 
 

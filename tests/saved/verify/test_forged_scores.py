@@ -51,7 +51,14 @@ def spent_twice(record):
     record["scores"]["epsilons"] = [2 * epsilon for epsilon in record["scores"]["epsilons"]]
 
 
+def moved_far(record):
+    """As many people as before, and fewer than nobody in a bin."""
+    cells = record["scores"]["counts"][0][1]
+    cells[0], cells[1] = cells[0] - 100_000, cells[1] + 100_000
+
+
 CHANGES = {
+    "fewer than nobody": (moved_far, "scores"),
     "none where a share was kept": (without_scores, "scores"),
     "another share than was chosen": (other_share(0.2), "registration"),
     "no share at all": (no_share, "registration"),

@@ -50,8 +50,11 @@ def _shape(counts: tuple[tuple[int, ...], ...]) -> tuple[int, int]:
 
 
 def _other_people(certificate: CertificateRecord, scores: ScoreCounts, group: int) -> Iterator[str]:
-    """A label whose scores add up to another number than its decisions, beyond what both noises explain."""
+    """A bin with fewer than nobody, or a label with other people than its decisions, beyond what noise explains."""
     name, log = certificate.group_names[group], log_of_refusal(certificate)
+    fewest = min(min(label) for label in scores.counts[group])
+    if fewest < -laplace_reach(scores.epsilons[group], 1, log):
+        yield f"{name}: {fewest} scores in a bin, which no noise explains"
     for label, (decided, scored) in enumerate(zip(certificate.counts[group], scores.counts[group], strict=True)):
         reach = laplace_reach(epsilon_of_a_look(certificate, name), len(decided), log)
         reach += laplace_reach(scores.epsilons[group], len(scored), log)
