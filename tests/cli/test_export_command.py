@@ -38,6 +38,7 @@ class TestCommand:
         certificate = hashlib.sha256(Path("model/certificate.json").read_bytes()).hexdigest()
         assert answered == {
             "out": "model.onnx",
+            "positive": "yes",
             "certificate_sha256": certificate,
             "inputs": {"records": "float32 (n, 3)"},
             "outputs": {"score": "float32 (n)", "probability": "float32 (n)", "decision": "int64 (n)"},
