@@ -21,14 +21,14 @@ if __name__ == "__main__":
     # The sources beside the tests, whichever are installed.
     sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
-from faults.counts import Count  # noqa: E402
-from faults.files import count_files  # noqa: E402
-from faults.pairs import count_pairs  # noqa: E402
-from faults.points import count_points  # noqa: E402
-from faults.real import count_real  # noqa: E402
-from faults.scenarios import prepared  # noqa: E402
-from faults.steady import remembering  # noqa: E402
-from mutants.run import import_everything  # noqa: E402
+from faults.counts import Count
+from faults.files import count_files
+from faults.pairs import count_pairs
+from faults.points import count_points
+from faults.real import count_real
+from faults.scenarios import prepared
+from faults.steady import remembering
+from mutants.run import import_everything
 
 RESULTS = TESTS.parent / "results"
 COMMAND = "make faults"

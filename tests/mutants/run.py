@@ -35,8 +35,8 @@ if __name__ == "__main__":
     # The sources beside the tests, whichever are installed.
     sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
-from mutants.changing import Mutant, NotChanged, put_in  # noqa: E402
-from mutants.tables import Outcome, write_tables  # noqa: E402
+from mutants.changing import Mutant, NotChanged, put_in
+from mutants.tables import Outcome, write_tables
 
 # Seconds of computing, and of waiting, after which a mutant counts as noticed: it does not end.
 _CPU_LIMIT, _WALL_LIMIT = 120, 900

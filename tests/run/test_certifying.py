@@ -125,10 +125,12 @@ class TestScores:
         """Chi-square of 6 000 draws for each group, false-alarm rate 1e-6, at its share of its epsilon."""
         rng, exact = np.random.default_rng(0), np.arange(48).reshape(2, 2, 12)
         epsilons = Preregistration(score_share=0.25).for_scores((1.2, 4.0))
-        below = lambda limit: int(rng.integers(limit))  # noqa: E731
-        noise = (
-            np.array([release_scores(exact, epsilons=epsilons, rand_below=below).counts for _ in range(250)]) - exact
-        )
+
+        def drawn():
+            released = release_scores(exact, epsilons=epsilons, rand_below=lambda limit: int(rng.integers(limit)))
+            return np.array(released.counts) - exact
+
+        noise = np.array([drawn() for _ in range(250)])
         for group, epsilon in enumerate((0.3, 1.0)):
             draws = noise[:, group].ravel()
             assert_plausible(laplace_fit(draws, epsilon), f"noise at epsilon {epsilon}")
