@@ -145,22 +145,23 @@ def seed_option(help: str) -> Decorator:
     return click.option("--seed", type=click.IntRange(min=0), metavar="N", help=help)
 
 
-# How a table is written: said here, or by the schema, and never guessed while records are read.
-format_options = together(
-    in_section(
-        DATA,
-        "--sep",
-        metavar="CHAR",
-        help="Between the cells of a text file; tab is a word for it.  [default: the schema's, or ,]",
-    ),
-    in_section(
-        DATA, "--decimal", type=click.Choice([".", ","]), help="Sign of decimals.  [default: the schema's, or .]"
-    ),
-    in_section(DATA, "--thousands", metavar="CHAR", help="Between thousands: a point, comma, blank or '' for nothing."),
-    in_section(DATA, "--encoding", metavar="NAME", help="Such as cp1252 or utf-16.  [default: the schema's, or utf-8]"),
-    in_section(DATA, "--day-first/--no-day-first", default=None, help="Whether dates are written day, month, year."),
-    in_section(DATA, "--sheet", help="Sheet of a workbook.  [default: the schema's, or its only one]"),
-)
+def _format_options(sep: str, decimal: str, encoding: str, sheet: str) -> Decorator:
+    """How a file is written, with what is taken where nobody says it."""
+    cells = f"Between the cells of a text file; tab is a word for it.  [default: {sep}]"
+    thousands, days = "a point, comma, blank or '' for nothing.", "Whether dates are written day, month, year."
+    return together(
+        in_section(DATA, "--sep", metavar="CHAR", help=cells),
+        in_section(DATA, "--decimal", type=click.Choice([".", ","]), help=f"Sign of decimals.  [default: {decimal}]"),
+        in_section(DATA, "--thousands", metavar="CHAR", help=f"Between thousands: {thousands}"),
+        in_section(DATA, "--encoding", metavar="NAME", help=f"Such as cp1252 or utf-16.  [default: {encoding}]"),
+        in_section(DATA, "--day-first/--no-day-first", default=None, help=days),
+        in_section(DATA, "--sheet", help=f"Sheet of a workbook.  [default: {sheet}]"),
+    )
+
+
+# Said here, or by the schema, and never guessed while records are read.
+format_options = _format_options(*(f"the schema's, or {text}" for text in (",", ".", "utf-8", "its only one")))
+detected_format_options = _format_options("detected", "detected", "detected", "its only one")
 table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
     in_section(

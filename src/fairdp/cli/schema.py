@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairdp.cli.options import NAMES, format_options, json_option, taken_format
+from fairdp.cli.options import NAMES, detected_format_options, json_option, taken_format
 
 
 @click.command(
@@ -21,7 +21,7 @@ Example:
     help="The label's value that is a positive decision; needed unless they are 0/1, false/true or no/yes.",
 )
 @click.option("--sensitive", required=True, type=NAMES, help="Protected columns, separated by commas.")
-@format_options
+@detected_format_options
 @json_option
 def schema(
     table: Path, label: str, positive: str | None, sensitive: tuple[str, ...], as_json: bool, **written: Any
