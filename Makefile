@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: browser install-browser demo docs faults gallery mutants pages picture results test test-more check setup clean
+.PHONY: browser install-browser demo docs faults gallery mutants pages picture results test test-more check setup clean workers
 
 demo: $(VENV)/.base
 	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
@@ -69,6 +69,11 @@ mutants: setup
 # results/faults.md. Some ten minutes of computing.
 faults: setup
 	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py
+
+# One model by one worker and by 1 to 8 with torchrun, workers killed at random steps, and the speed of two; writes
+# results/workers.json and results/workers.md. Some twenty minutes.
+workers: setup
+	$(BIN)/python tests/workers/run.py
 
 # The picture in the README: what `make demo` prints, as an SVG.
 picture: setup

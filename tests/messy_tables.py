@@ -191,3 +191,44 @@ VARIANTS = {
     "Parquet by month": Variant(months),
     "Parquet by group": Variant(partitioned),
 }
+
+
+def _numbered(rows: list[Row]) -> list[tuple[int, Row]]:
+    """Rows with their own numbers: a row more among them changes no other one's."""
+    return [(int(row["person"][1:]) if row["person"][1:].isdigit() else len(rows), row) for row in rows]
+
+
+def with_column(**cells: Callable[[int], Any]) -> Write:
+    """With more columns, whose cells follow from the number of a row."""
+
+    def write(folder: Path, rows: list[Row]) -> Path:
+        made = [{**row, **{name: make(place) for name, make in cells.items()}} for place, row in _numbered(rows)]
+        return Text()(folder, made)
+
+    return write
+
+
+def without_some_groups(folder: Path, rows: list[Row]) -> Path:
+    return Text()(folder, [{**row, "sex": None if place % 9 == 0 else row["sex"]} for place, row in _numbered(rows)])
+
+
+# Twelve messy files: how each is written, and the options that its schema needs.
+FILES = {
+    "separator": (VARIANTS["semicolons"].write, ()),
+    "decimals": (VARIANTS["decimal commas"].write, ()),
+    "dates": (VARIANTS["as in France"].write, ()),
+    "encoding": (VARIANTS["cp1252"].write, ()),
+    "UTF-16": (VARIANTS["UTF-16"].write, ()),
+    "packed": (VARIANTS["packed"].write, ()),
+    "workbook": (VARIANTS["a workbook"].write, ()),
+    "sheet": (workbook(sheets=("a", "people"), text=Text(**GERMAN)), ("--sheet", "people")),
+    "folder of Parquet": (months, ()),
+}
+CHANGED = {
+    "missing groups": (without_some_groups, ()),
+    "ids and free text": (with_column(case=lambda i: 7 * i + 100, remark=lambda i: f"spoke to {i}, twice"), ()),
+    "high cardinality": (with_column(zip=lambda i: f"{i * i % 101:05d}", code=lambda i: i * 7 % 300), ()),
+}
+
+# New values, none, and numbers that nobody expected, as a file can hold them whose types are those of its columns.
+ODD = {"income": 1e12, "assets": -1, "since": None, "town": 'Timbuktu; "far", 1.234,5', "sex": "f", "approved": "no"}

@@ -8,8 +8,8 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
-def test_there_are_three():
-    assert len(EXAMPLES) == 3
+def test_there_are_four():
+    assert len(EXAMPLES) == 4
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -110,7 +110,7 @@ def test_what_was_left_by_a_command_that_was_ended_is_removed_but_nothing_that_a
         path.mkdir()
         (path / "mark").write_bytes(b"half")
     handle = os.open(alive, os.O_RDONLY)
-    assert folders._lock(handle)
+    assert folders.lock(handle)
     write_folder(tmp_path / "out", NEW, **KIND)
     assert sorted(os.listdir(tmp_path)) == [".out.new.live", ".output.new.dead", "out"]
     os.close(handle)

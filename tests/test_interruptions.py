@@ -69,6 +69,8 @@ def test_a_run_ended_by_sigkill_continues_to_the_same_file(tmp_path):
     whole = start("--seed", 1, "--out", tmp_path / "whole")
     killed = start("--seed", 1, "--checkpoint", checkpoint, "--out", tmp_path / "a")
     wait_for(checkpoint, killed)
+    while read_checkpoint(checkpoint).record.step == 0:
+        time.sleep(0.05)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
@@ -91,6 +93,9 @@ def test_ctrl_c_and_sigterm_end_with_one_line_and_leave_nothing(tmp_path, number
     checkpoint.parent.mkdir()
     process = start("--checkpoint", checkpoint, "--out", tmp_path / "out" / "model")
     wait_for(checkpoint, process)
+    while read_checkpoint(checkpoint).record.step == 0:
+        # The first one is written before the first step.
+        time.sleep(0.05)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == code, err

@@ -236,3 +236,14 @@ def test_a_statement_says_what_a_pipeline_has_learnt_before(tmp_path):
     declared = make_pipeline(SchemaEncoder(APPLICANTS), classifier(**short))
     model = declared.fit(TABLE, y, fairdpclassifier__sensitive_features=TABLE["ward"])[-1]
     assert "learnt from the private rows" not in model.privacy_statement()
+
+
+@pytest.mark.parametrize("name", ["repaid", "ward", APPLICANTS["columns"][0]["name"]])
+def test_a_column_that_the_table_has_twice_is_refused_in_one_line(model, name):
+    twice = pd.concat([TABLE, TABLE[[name]]], axis=1)
+    for use in (lambda: classifier().fit(twice, schema=APPLICANTS), lambda: model.paper_bounds(twice)):
+        with pytest.raises(ValueError, match=rf"^the table has the column '{name}' twice; keep one of them\.$"):
+            use()
+    # The twin: a column that the schema does not name may be there as often as it likes.
+    beside = TABLE.assign(note=1)
+    classifier().fit(pd.concat([beside, beside[["note"]]], axis=1), schema=APPLICANTS)

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from fairdp import METHODS, FairDPClassifier
-from fairdp.networks import building, inspection
+from fairdp.networks import building
+from fairdp.training import records
 from fairdp.training.resources import torch_threads
 
 N_THREADS = 8
@@ -101,7 +102,7 @@ def test_that_check_notices_the_global_generator(people, monkeypatch, kind):
             return building._layers(config, shape)
 
     monkeypatch.setattr(building, "_known_extractor", from_the_global_generator)
-    for module in (building, inspection):
+    for module in (building, records):
         monkeypatch.setattr(module, "seeded_globally", _without_a_lock)
     with torch.random.fork_rng(devices=[]):
         assert different([case for case in cases(n_rounds=2) if case[:2] == ("dpsgd", kind)] * 8, people)

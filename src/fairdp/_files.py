@@ -106,6 +106,14 @@ def write_out(out: Path, content: bytes) -> None:
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
 
 
+def refuse_existing(out: Path, *, overwrite: bool) -> None:
+    """Refuse to replace a file that nobody asked to replace, before the work for it begins; a pipe takes anything."""
+    if out.is_file() and not overwrite:
+        raise ParameterError(
+            "out", str(out), "is there already", "choose another file, or add `overwrite` to replace it"
+        )
+
+
 def allowed_mode(mode: int) -> int:
     """A mode of new files without what the user's mask takes, which can only be read by setting it."""
     mask = os.umask(0o077)

@@ -88,7 +88,7 @@ def claimed(folder: Path) -> Iterator[Path]:
 def _claim(path: Path, folder: Path) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        if not _lock(handle):
+        if not lock(handle):
             os.close(handle)
             raise SavedModelError(
                 f"another command is writing to {str(folder)!r}; wait for its end, or choose another folder."
@@ -99,7 +99,7 @@ def _claim(path: Path, folder: Path) -> int:
         os.close(handle)
 
 
-def _lock(handle: int) -> bool:
+def lock(handle: int) -> bool:
     """Lock an open file or folder, unless another holds it; where there are no locks, nobody does."""
     try:
         import fcntl
@@ -128,7 +128,7 @@ def remove_leftovers(folder: Path) -> None:
         with suppress(OSError):
             handle = os.open(path, os.O_RDONLY)
             try:
-                if _lock(handle):
+                if lock(handle):
                     shutil.rmtree(path, ignore_errors=True)
             finally:
                 os.close(handle)
@@ -141,7 +141,7 @@ def _staging(folder: Path) -> Iterator[Path]:
     handle = -1
     try:
         handle = os.open(staging, os.O_RDONLY)
-        _lock(handle)
+        lock(handle)
         yield staging
     finally:
         if handle >= 0:

@@ -41,6 +41,7 @@ from fairdp.saved.measured import MeasuresItself
 from fairdp.saved.parameters import storable
 from fairdp.saved.place import place_for_model
 from fairdp.saved.retarget import retargeted
+from fairdp.team import the_team
 
 
 @with_parameters
@@ -186,6 +187,14 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         check_is_fitted(self)
         return judged(paid_counts(saved_form(self)))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the default of delta, which is told from the same number that somebody chose by what it is."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "delta": None} if self.delta is Parameters.delta else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "delta": Parameters.delta} if state["delta"] is None else state)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")
 
@@ -258,8 +267,13 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         return retargeted(self, max_gap=max_gap, min_ratio=min_ratio, price=price)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model to a folder, completely or not at all; over another model only if that is said."""
+        """Write the model to a folder, completely or not at all; over another model only if that is said.
+
+        Of several processes that fitted it together, the first one writes.
+        """
         check_is_fitted(self)
+        if not the_team().is_first:
+            return
         with place_for_model(Path(folder), overwrite=overwrite):
             write_model(Path(folder), saved_form(self))
 

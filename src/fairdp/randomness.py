@@ -17,6 +17,7 @@ import numpy as np
 
 from fairdp._checks import ParameterError
 from fairdp.streams import KEY_BYTES, Chain, derived_key
+from fairdp.team import the_team
 
 # Uniform whole number below its argument.
 RandBelow = Callable[[int], int]
@@ -113,8 +114,8 @@ class Generators:
 
     @classmethod
     def of(cls, seed: int | None) -> "Generators":
-        """Independent keys; without a seed they come from the operating system."""
-        root = secrets.token_bytes(KEY_BYTES) if seed is None else _root_of(seed)
+        """Independent keys; without a seed they come from the operating system, of the first process of a team."""
+        root = the_team().from_first(lambda: secrets.token_bytes(KEY_BYTES)) if seed is None else _root_of(seed)
         lasting, first = (derived_key(root, purpose, n_bytes=KEY_BYTES) for purpose in ("lasting", "steps"))
         return cls(lasting_key=lasting, steps=Chain(first), seeded=seed is not None)
 

@@ -57,7 +57,7 @@ def test_a_data_set_that_is_known_by_name_says_what_its_label_means():
         (verdict("collapsed", positive_rate=0.999), "not usable, nearly ", "no: almost everybody is accepted"),
         (verdict("undecided", target=replace(TARGET, met="undecided")), "not known to be good: ", "yes: "),
         (verdict("undecided", quality=replace(QUALITY, learnt="undecided")), "not known to be good: ", "not known: "),
-        (verdict("good", quality=replace(QUALITY, accuracy=0.7), target=MET), "good: ", "for ranking people, not for "),
+        (verdict("good", quality=replace(QUALITY, accuracy=0.7), target=MET), "good: ", "yes, as a ranking; "),
         (verdict("undecided", quality=None, target=None, counted_on=None), "not known", "not known from paid counts; "),
     ],
 )

@@ -112,6 +112,19 @@ def test_a_bound_that_passes_epsilon_fails(run, monkeypatch, tmp_path):
     assert "replay" not in written["methods"]["dpsgd"]
 
 
+def test_a_file_is_replaced_only_on_request(run, tmp_path):
+    path = tmp_path / "audit.json"
+    path.write_text("of somebody else")
+    # Nothing to audit, so that nothing takes time.
+    task = ("audit", "--method", "clean", "--out", path)
+    refused = run(*task)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert f"--out='{path}' is there already; choose another file, or add --overwrite to replace it" in refused.err
+    assert path.read_text() == "of somebody else"
+    assert run(*task, "--overwrite").code == 0
+    assert json.loads(path.read_text())["passed"] is True
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

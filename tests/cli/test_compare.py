@@ -262,10 +262,12 @@ def test_the_noise_on_a_users_own_table_does_not_follow_from_the_folder():
         (("--grid", "momentum=fast"), ["momentum must", "'fast'"]),
         (("--grid", "hidden=32"), ["hidden"]),
         (("--backend", "dask"), ["--backend dask", "--scheduler"]),
-        (("--scheduler", "tcp://127.0.0.1:9"), ["--backend dask", "--scheduler"]),
+        (("--backend", "local", "--scheduler", "tcp://127.0.0.1:9"), ["--backend dask", "--scheduler"]),
+        (("--scheduler", "tcp://127.0.0.1:9"), ["--scheduler='tcp://127.0.0.1:9' does not answer"]),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(run, tmp_path, arguments, words):
+def test_bad_input_is_one_line_and_writes_nothing(run, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.setattr("fairdp.experiments.sweeps.cluster.ANSWER", 0.2)
     dataset = () if "--dataset" in arguments else ("--dataset", "synthetic")
     result = run("compare", *dataset, *arguments, "--out", tmp_path / "out")
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1), result.err

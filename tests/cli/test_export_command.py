@@ -97,6 +97,12 @@ class TestCommand:
         fitted().save("model", overwrite=True)
         self.refused(run, "--out must end in .onnx, got 'model.pt'", out="model.pt")
         self.refused(run, "--out='none/model.onnx' cannot be written", out="none/model.onnx")
+        Path("other.onnx").write_text("of somebody else")
+        self.refused(run, "--out='other.onnx' is there already", "add --overwrite to replace it", out="other.onnx")
+        assert Path("other.onnx").read_text() == "of somebody else"
+        assert run("export", "model", "--out", "other.onnx", "--overwrite").code == 0
+        assert Path("other.onnx").read_bytes()[:16] != b"of somebody else"
+        Path("other.onnx").unlink()
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
         self.refused(run, "onnxruntime, which is missing; run pip install 'fairdp[onnx]'")
 

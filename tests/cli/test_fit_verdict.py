@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from answer_cases import MET, QUALITY, TARGET, verdict
+from fairdp.cli.exits import exit_unless_good
 from fairdp.cli.frontiers import print_frontier, print_verdict
-from fairdp.cli.options import exit_unless_good
 from fairdp.frontier.outlook import GroupOutlook, outlook_warning
 from fairdp.frontier.points import FrontierPoint
 

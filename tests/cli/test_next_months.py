@@ -10,7 +10,7 @@ import pytest
 
 from drifting_tables import next_month, this_month, written
 from fairdp.commands import saved_models
-from fairdp.commands.saved_models import run_predict
+from fairdp.commands.predict import run_predict
 from fairdp.data import columns
 from fairdp.data.schema import read_schema
 from fairdp.data.tables import encode_table, read_table

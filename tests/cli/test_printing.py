@@ -211,6 +211,7 @@ WIDTHS = ExpectedWidths(
         (replace(ASKED, epsilon=2.5), "records in all, or epsilon 2.5 with these records, or --certify-fraction"),
         (None, "answer 21,000 records at epsilon 0.9877 certify about this much above each gap: demographic parity"),
         (None, "next --for-tau T says how many records"),
+        (None, "besides records for testing: fit takes them from a table first, by default 20 %"),
     ],
 )
 def test_a_plan_answers_first(capsys, asked, said):

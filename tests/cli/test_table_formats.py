@@ -104,6 +104,22 @@ def folder_with(**files: pa.Table) -> Path:
     return Path("folder")
 
 
+def test_ids_of_two_types_are_refused_in_one_line_or_written_as_text(run, tmp_path):
+    Path("schema.yaml").write_text(yaml.safe_dump(SCHEMA), encoding="utf-8")
+    path = Text()(tmp_path, people(400))
+    assert run("fit", path, "--schema", "schema.yaml", "--out", "model", *SHORT).code == 0
+    numbered, named = (
+        pd.DataFrame(people(50)).assign(person=ids) for ids in (range(50), [f"A{number}" for number in range(50)])
+    )
+    folder = folder_with(a=pa.Table.from_pandas(numbered), b=pa.Table.from_pandas(named))
+    refused = run("predict", "model", folder, "--out", "out.parquet", "--id", "person")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "write to a .csv file, which takes both" in refused.err
+    assert not list(tmp_path.glob("*out.parquet*"))
+    assert run("predict", "model", folder, "--out", "out.csv", "--id", "person").code == 0
+    assert pd.read_csv("out.csv")["person"].tolist() == [*map(str, range(50)), *named["person"]]
+
+
 def file_with(name: str, content: bytes) -> Path:
     Path(name).write_bytes(content)
     return Path(name)

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from messy_tables import GERMAN, VARIANTS, Text, months, people, workbook
+from fairdp.data.schema import read_schema
+from fairdp.data.tables import encode_file
+from messy_tables import CHANGED, FILES, ODD, Text, people
 
 N_ROWS = 900
 SHORT = ("--n-steps", 40, "--sample-rate", 0.3, "--epsilon", 8, "--seed", 0, "--no-ledger", "--certify-fraction", 0.3)
@@ -19,37 +21,6 @@ def learnable() -> list[dict]:
     rng = np.random.default_rng(1)
     rows = people(N_ROWS)
     return [{**row, "approved": "yes" if (row["income"] or 0) + rng.normal(0, 2e4) > 5e4 else "no"} for row in rows]
-
-
-def with_column(**cells):
-    def write(folder: Path, rows: list[dict]) -> Path:
-        made = [{**row, **{name: make(place) for name, make in cells.items()}} for place, row in enumerate(rows)]
-        return Text()(folder, made)
-
-    return write
-
-
-def without_some_groups(folder: Path, rows: list[dict]) -> Path:
-    return Text()(folder, [{**row, "sex": None if place % 9 == 0 else row["sex"]} for place, row in enumerate(rows)])
-
-
-# How the file is written, and the options that its schema needs.
-FILES = {
-    "separator": (VARIANTS["semicolons"].write, ()),
-    "decimals": (VARIANTS["decimal commas"].write, ()),
-    "dates": (VARIANTS["as in France"].write, ()),
-    "encoding": (VARIANTS["cp1252"].write, ()),
-    "UTF-16": (VARIANTS["UTF-16"].write, ()),
-    "packed": (VARIANTS["packed"].write, ()),
-    "workbook": (VARIANTS["a workbook"].write, ()),
-    "sheet": (workbook(sheets=("a", "people"), text=Text(**GERMAN)), ("--sheet", "people")),
-    "folder of Parquet": (months, ()),
-}
-CHANGED = {
-    "missing groups": (without_some_groups, ()),
-    "ids and free text": (with_column(case=lambda i: 7 * i + 100, remark=lambda i: f"spoke to {i}, twice"), ()),
-    "high cardinality": (with_column(zip=lambda i: f"{i * i % 101:05d}", code=lambda i: i * 7 % 300), ()),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -94,3 +65,34 @@ def test_three_tables_that_hold_more_or_less_lead_to_one_as_good(run):
     assert_as_the_plain_table(run, CHANGED, within=NOISE)
     saved = json.loads(Path("model/model.json").read_text())["feature_schema"]
     assert {column["name"] for column in saved["columns"]} >= {"income", "code"}
+
+
+def meaning(table, schema) -> list[tuple]:
+    """Each row as it is trained on; files need not keep their rows in order."""
+    data = encode_file(table, schema)
+    return sorted(
+        (*row, int(y), int(group)) for row, y, group in zip(data.X.tolist(), data.y, data.groups, strict=True)
+    )
+
+
+def one_more(run, write, options, tmp_path) -> tuple[list[tuple], list[tuple]]:
+    """What rows mean by the schema of their file, without and with an odd row among them."""
+    rows, places = people(120), (tmp_path / "without", tmp_path / "with")
+    for place in places:
+        place.mkdir()
+    without = write(places[0], rows)
+    proposed = run("schema", without, "--label", "approved", "--sensitive", "sex", *options)
+    assert proposed.code == 0, proposed.err
+    (tmp_path / "schema.yaml").write_text(proposed.out, encoding="utf-8")
+    odd = {**rows[0], **ODD, "person": "another"}
+    schema = read_schema(tmp_path / "schema.yaml")
+    return meaning(without, schema), meaning(write(places[1], [*rows[:60], odd, *rows[60:]]), schema)
+
+
+@pytest.mark.parametrize("name", [*FILES, *CHANGED])
+def test_one_odd_row_more_changes_no_other_row_of_a_file(run, tmp_path, name):
+    before, after = one_more(run, *{**FILES, **CHANGED}[name], tmp_path)
+    assert len(after) == len(before) + 1
+    for row in before:
+        after.remove(row)
+    assert len(after) == 1

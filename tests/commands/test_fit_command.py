@@ -11,10 +11,12 @@ import pytest
 
 from cli_cases import people
 from fairdp.accounting.words import READ_FROM_TABLE
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
+from fairdp.commands.predict import run_predict
 from fairdp.commands.progress import progress_bar
 from fairdp.commands.records import load_records
-from fairdp.commands.saved_models import load_saved, run_evaluate, run_predict
+from fairdp.commands.saved_models import load_saved, run_evaluate
 from fairdp.ledger.spending import Spending
 from fairdp.saved.used_records import read_used_records
 

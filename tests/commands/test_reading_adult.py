@@ -6,7 +6,8 @@ import math
 import pandas as pd
 import pytest
 
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
 from fairdp.commands.records import Source
 from fairdp.data.adult import adult_full_schema, read_adult
 from fairdp.data.sources import find

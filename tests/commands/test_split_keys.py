@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from cli_cases import people
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
 from fairdp.commands.records import load_records
 from fairdp.commands.split_keys import new_split_key
 from fairdp.data.splits import _chosen_by_own_coin

@@ -50,8 +50,10 @@ def test_a_word_is_no_number_and_counts_as_missing():
     values = pd.Series([1, "old"], name="age")
     with pytest.raises(ValueError, match=r"^column 'age' holds 'old' in row 2, which is not a number; correct it\.$"):
         Numeric(name="age", low=0, high=1, missing="error").encode(values)
-    features, treated = Numeric(name="age", low=0, high=1, missing="indicator").read(values)
-    assert features.tolist() == [[1, 0], [0.5, 1]]
+    column = Numeric(name="age", low=0, high=1, missing="indicator")
+    cells, treated = column.read(values)
+    assert [each.tolist() for each in cells] == [[1, 0.5], [False, True]]
+    assert column.encode(values).tolist() == [[1, 0], [0.5, 1]]
     assert treated.counts == {"unreadable": 1}
     for column in (Numeric(name="age", low=0, high=1), Binned(name="age", edges=(0.5,))):
         assert column.read(values)[1] == treated
@@ -68,12 +70,12 @@ def test_words_are_missing_however_many_there_are():
 def test_declared_words_and_numbers_are_missing_in_their_column(dtype):
     values = pd.Series(["5", "-9", "-9.0", "unknown", "much", "", "11", "9999-12-31"], dtype=dtype)
     column = Numeric(name="x", low=0, high=10, missing="indicator", missing_words=("unknown", "-9", "9999-12-31"))
-    features, treated = column.read(values)
-    assert features[:, 1].tolist() == [0, 1, 1, 1, 1, 1, 0, 1]
+    (_, indicators), treated = column.read(values)
+    assert indicators.tolist() == [0, 1, 1, 1, 1, 1, 0, 1]
     assert treated.counts == {"missing": 5, "unreadable": 1, "out_of_range": 1}
     words = Categorical(name="c", categories=("a", "rest", "?"), other="rest", missing_words=("-", "9"))
-    found, treated = words.read(pd.Series(["a", "-", "9.0", "b", ""], dtype=dtype))
-    assert found.argmax(axis=1).tolist() == [0, 2, 2, 1, 2]
+    (found,), treated = words.read(pd.Series(["a", "-", "9.0", "b", ""], dtype=dtype))
+    assert found.tolist() == [1, 3, 3, 2, 3]
     assert treated.counts == {"missing": 3, "undeclared": 1}
     with pytest.raises(ValueError, match=r"^column 'c': 'a' is both a category and one of the missing words\.$"):
         Categorical(name="c", categories=("a",), missing_words=("a",))
@@ -139,8 +141,9 @@ def test_an_unknown_category_is_other_or_missing_or_none():
         (("White", "?"), "", [[1, 0], [0, 1], [0, 1]]),
         (("White", "Black"), "", [[1, 0], [0, 0], [0, 0]]),
     ):
-        features, treated = Categorical(name="race", categories=categories, other=other).read(values)
-        assert features.tolist() == expected
+        column = Categorical(name="race", categories=categories, other=other)
+        treated = column.read(values)[1]
+        assert column.encode(values).tolist() == expected
         assert treated.counts == {"missing": 1, "undeclared": 1}
 
 
@@ -159,8 +162,8 @@ def test_bins_by_hand():
 def test_other_than_is_one_where_the_value_differs():
     column = OtherThan(name="country", value="US")
     assert column.encode(pd.Series(["US", "?", "Peru"])).ravel().tolist() == [0, 1, 1]
-    features, treated = column.read(pd.Series(["US", None]))
-    assert features.ravel().tolist() == [0, 0]
+    (indicators,), treated = column.read(pd.Series(["US", None]))
+    assert indicators.tolist() == [0, 0]
     assert treated.counts == {"missing": 1}
 
 

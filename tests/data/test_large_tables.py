@@ -11,7 +11,8 @@ import yaml
 from cli_cases import SCHEMA, people
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands import records
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
 from fairdp.commands.records import Source
 from fairdp.commands.split_keys import new_split_key
 from fairdp.data import splits, tables

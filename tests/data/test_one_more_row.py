@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from fairdp.commands import saved_models
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands import predict
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
+from fairdp.commands.predict import run_predict
 from fairdp.commands.records import Source
-from fairdp.commands.saved_models import run_predict
 from fairdp.data.schema import read_schema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, read_table
 
@@ -117,6 +118,6 @@ def assert_decisions_are_the_same(model, files, tmp_path) -> None:
 
 def test_a_person_gets_the_same_decision_whoever_else_is_in_the_file(model, files, tmp_path, monkeypatch):
     assert_decisions_are_the_same(model, files, tmp_path)
-    monkeypatch.setattr(saved_models, "read_table", by_columns)
+    monkeypatch.setattr(predict, "table_batches", lambda path, written, rows: iter([by_columns(path, written)]))
     with pytest.raises(AssertionError):
         assert_decisions_are_the_same(model, files, tmp_path)

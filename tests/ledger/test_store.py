@@ -272,3 +272,20 @@ def test_the_ledger_is_where_the_user_says(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert ledger_path() == tmp_path / ".local" / "share" / "fairdp" / "ledger.sqlite"
+
+
+def test_a_release_that_is_begun_again_pays_once(path):
+    with Ledger(path) as ledger:
+        rows, cost = people(*range(20)), pure(0.1)
+        first = ledger.spend(claim(ledger, cost, rows, token="a"), budget=0.15)
+        # The budget would not do for a second one.
+        assert ledger.spend(claim(ledger, cost, rows, token="a"), budget=0.15) == first
+        with pytest.raises(DataError, match=r"would pass the limit of 0\.15"):
+            ledger.spend(claim(ledger, cost, rows, token="b"), budget=0.15)
+        # The twin: releases that say nothing are two.
+        for expected in (2, 3):
+            assert ledger.spend(claim(ledger, cost, rows)).number == expected
+        for others in (claim(ledger, pure(0.2), rows, token="a"), claim(ledger, cost, people(1, 2), token="a")):
+            with pytest.raises(DataError, match="entry 1 of the ledger is of another release than the one begun again"):
+                ledger.spend(others)
+        assert len(ledger.entries()) == 3

@@ -7,7 +7,8 @@ import torch
 from classifier_cases import CERTIFIED, SHORT, fitted, people
 from fairdp import METHODS, FairDPClassifier
 from fairdp.accounting.words import BY_LABEL
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
 from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import functional

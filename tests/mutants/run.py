@@ -36,7 +36,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
 from mutants.changing import Mutant, NotChanged, put_in
-from mutants.tables import Outcome, write_tables
+from mutants.tables import Outcome, known, write_tables
 
 # Seconds of computing, and of waiting, after which a mutant counts as noticed: it does not end.
 _CPU_LIMIT, _WALL_LIMIT = 120, 900
@@ -196,11 +196,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--area", help="only the mutants of one file")
     parser.add_argument("--name", default="", help="only those with these words in their name")
+    parser.add_argument("--changed", action="store_true", help="only those that are new or not as they were")
     parser.add_argument("--twenty", action="store_true", help="today's twenty, on checks that are taken to pass")
     parser.add_argument("--texts", action="store_true", help="only see whether all can be put into the code")
     given = parser.parse_args()
     everything = mutants()
     chosen = [m for m in everything if given.area in (None, m.area) and given.name in m.name]
+    if given.changed:
+        chosen = [m for m in chosen if m.name not in known(everything)]
     chosen = twenty(everything, f"{datetime.now(UTC):%Y-%m-%d}") if given.twenty else chosen
     if "OMP_NUM_THREADS" not in os.environ:
         return subprocess.call([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1"})

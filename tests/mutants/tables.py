@@ -24,16 +24,22 @@ class Outcome:
 
 def write_tables(everything: list[Mutant], found: dict[str, Outcome]) -> None:
     """Write all outcomes once all are known; a mutant that was not run now, and is as it was, keeps the one it had."""
-    path = RESULTS / "mutants.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))["mutants"] if path.exists() else []
-    earlier = {row["name"]: row for row in rows}
-    for mutant in everything:
-        row = earlier.get(mutant.name, {})
-        if mutant.name not in found and json.loads(json.dumps(asdict(mutant))).items() <= row.items():
-            found[mutant.name] = Outcome(verdict=row["verdict"], by=row["by"])
+    found = known(everything) | found
     if all(mutant.name in found for mutant in everything):
         for name, content in zip(("mutants.json", "mutants.md"), tables(everything, found), strict=True):
             (RESULTS / name).write_text(content, encoding="utf-8")
+
+
+def known(everything: list[Mutant]) -> dict[str, Outcome]:
+    """Outcomes of an earlier time, of those that are as they were then."""
+    path = RESULTS / "mutants.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["mutants"] if path.exists() else []
+    earlier, found = {row["name"]: row for row in rows}, {}
+    for mutant in everything:
+        row = earlier.get(mutant.name, {})
+        if json.loads(json.dumps(asdict(mutant))).items() <= row.items():
+            found[mutant.name] = Outcome(verdict=row["verdict"], by=row["by"])
+    return found
 
 
 def tables(everything: list[Mutant], found: dict[str, Outcome]) -> tuple[str, str]:

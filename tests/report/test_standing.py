@@ -70,6 +70,17 @@ def test_use_is_what_was_learnt_unless_everybody_gets_one_decision(report_of, le
     assert states(replace(report, verdict=collapsed))["Model useful"] == "no"
 
 
+def test_a_model_that_ranks_but_decides_worse_than_a_constant_says_so_in_its_head_line(report_of):
+    report = report_of("certified")
+
+    def state(accuracy: float) -> str:
+        quality = replace(report.verdict.quality, learnt="yes", accuracy=accuracy, majority_accuracy=0.75)
+        return states(replace(report, verdict=replace(report.verdict, quality=quality)))["Model useful"]
+
+    assert state(0.74) == "yes, as a ranking; its decisions are less accurate than the majority class"
+    assert state(0.75) == state(0.76) == "yes"
+
+
 def test_states_are_words_on_the_page(page_of):
     head = page_of("missed").split("</header>")[0]
     for name, state in (("Arithmetic checked", "yes"), ("Guarantee asked for reached", "no"), ("Model useful", "yes")):

@@ -1,9 +1,12 @@
 """A default δ that follows the number of records where that is known beforehand, and never one that was counted."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from classifier_cases import SHORT, people
 from fairdp import FairDPClassifier, GroupedData, ParameterError, tune
@@ -11,6 +14,8 @@ from fairdp.cli import main
 from fairdp.saved.verify.folder import verify_folder
 
 DECLARED = {"f": 100_000, "m": 150_000}
+
+PEOPLE = people()
 
 
 def fitted(**changes) -> FairDPClassifier:
@@ -38,6 +43,35 @@ def test_a_delta_that_was_chosen_is_kept_or_refused():
     assert fitted(group_sizes=DECLARED, delta=1e-6).privacy_.delta == 1e-6
     with pytest.raises(ParameterError, match=r"delta must be below 1/n = 4e-06"):
         fitted(group_sizes=DECLARED, delta=2e-5)
+
+
+def test_the_number_of_the_default_is_no_default_if_somebody_chose_it(capsys):
+    with pytest.raises(ParameterError, match=r"delta must be below 1/n = 4e-06 .*, got 1e-05"):
+        fitted(group_sizes=DECLARED, delta=1e-5)
+    assert fitted(group_sizes={"f": 40_000, "m": 59_999}, delta=1e-5).privacy_.delta == 1e-5
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", "--group-sizes", "f=100000,m=150000", "--n-steps", "20", "--delta", "1e-5"])
+    assert stop.value.code == 2
+    assert "--delta must be below 1/n = 4e-06 for n = 250000 records, got 1e-05" in capsys.readouterr().err
+
+
+def test_copies_of_an_estimator_keep_what_was_chosen_and_what_was_not(tmp_path):
+    for copied in (clone, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))):
+        assert (
+            copied(FairDPClassifier(group_sizes=DECLARED, **SHORT))
+            .fit(*PEOPLE[:2], sensitive_features=PEOPLE[2])
+            .privacy_.delta
+            == 4e-7
+        )
+        with pytest.raises(ParameterError, match="delta must be below"):
+            copied(FairDPClassifier(group_sizes=DECLARED, delta=1e-5, **SHORT)).fit(
+                *PEOPLE[:2], sensitive_features=PEOPLE[2]
+            )
+    fitted(group_sizes=DECLARED).save(tmp_path / "model")
+    assert (
+        clone(FairDPClassifier.load(tmp_path / "model")).fit(*PEOPLE[:2], sensitive_features=PEOPLE[2]).privacy_.delta
+        == 4e-7
+    )
 
 
 def test_a_search_is_planned_for_the_same_delta():

@@ -48,7 +48,7 @@ class Simulated:
     def __init__(self, rng, gaps, metrics=PARITY):
         self.rng, self.gaps, self.taken = rng, np.reshape(gaps, (N_LOOKS, -1)), []
         registration = Preregistration(confidence=1 - LEVEL, metrics=metrics, require_tau=TARGET, n_looks=N_LOOKS)
-        held_out = SimpleNamespace(group_names=("u", "v"), n_groups=2)
+        held_out = SimpleNamespace(group_names=("u", "v"), n_groups=2, batches=lambda: ())
         self.prepared = SimpleNamespace(
             settings=SimpleNamespace(
                 certification=CertificationSettings(registration=registration),

@@ -158,8 +158,8 @@ def test_that_check_notices_a_rule_that_follows_the_records(monkeypatch):
     case = CASES["two groups"]
     data, release = case.data(), reading._Reader._release
 
-    def leaky(self, exact, what):
-        noisy = release(self, exact, what)
+    def leaky(self, exact, what, *made):
+        noisy = release(self, exact, what, *made)
         return np.asarray(exact, dtype=float) if what == CELLS else noisy
 
     moves = moves_of(case, data, list(range(0, 90, 6)))

@@ -13,9 +13,10 @@ from pandas.testing import assert_frame_equal
 from torch import from_numpy, nn
 
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
+from fairdp.commands.predict import run_predict
 from fairdp.commands.records import Source
-from fairdp.commands.saved_models import run_predict
 from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import read_table

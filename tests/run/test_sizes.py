@@ -12,7 +12,8 @@ from scipy import stats
 from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
 from fairdp.accounting.account import SizesNoise
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask
 from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators

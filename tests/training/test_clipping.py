@@ -15,7 +15,7 @@ from fairdp.networks.backprop import Backprop, backprop_of
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import HeadTerm, WrittenTerm
 from fairdp.randomness import Generators
-from fairdp.training.clipping import MARGIN, add_bounded_rows, clip_and_add
+from fairdp.training.clipping import MARGIN, bounded_rows, clip_and_add
 from fairdp.training.companion import Seen
 from fairdp.training.loop import Trainer
 from fairdp.training.state import FlatOptimizer, TrainingState
@@ -195,22 +195,19 @@ def test_no_row_of_statistics_is_longer_than_one():
     """Norms are rounded: one must bound the rows themselves, to the last digit."""
     rows = torch.from_numpy(np.random.default_rng(0).standard_cauchy((3000, 7)).astype(np.float32))
     for row in rows:
-        total = torch.zeros(7, dtype=torch.float64)
-        add_bounded_rows(row[None], torch.ones(1), total)
-        assert float(total.norm()) <= 1.0
+        assert float(bounded_rows(row[None], torch.ones(1)).norm()) <= 1.0
 
 
 def test_rows_that_are_not_finite_add_nothing():
-    total = torch.zeros(2, dtype=torch.float64)
     rows = torch.tensor([[0.3, 0.4], [np.nan, 0.0], [np.inf, 1.0], [0.0, -np.inf], [0.1, 0.0]])
-    add_bounded_rows(rows, torch.ones(5), total)
+    total = bounded_rows(rows, torch.ones(5))
     torch.testing.assert_close(total, torch.tensor([0.4, 0.4], dtype=torch.float64), rtol=1e-6, atol=0)
 
 
 def test_statistics_are_summed_in_double_precision():
     """A hundred thousand rows of a tenth: single precision is off by more than their last digit."""
-    total, tenth = torch.zeros(1, dtype=torch.float64), np.float32(0.1)
-    add_bounded_rows(torch.full((100_000, 1), float(tenth)), torch.ones(100_000), total)
+    tenth = np.float32(0.1)
+    total = bounded_rows(torch.full((100_000, 1), float(tenth)), torch.ones(100_000))
     assert float(total) == pytest.approx(100_000 * float(tenth), rel=1e-12)
 
 

@@ -322,4 +322,5 @@ def test_every_group_is_sampled_at_the_rate_of_the_plan():
     rates, sampler = np.array(trainer.plan.recipe.sample_rates), trainer.sampler
     assert rates[0] < rates[1] < 1
     found = sampler.largest_rate * sampler.keep_limits / 2.0**53
-    np.testing.assert_allclose(found, rates[grouped().groups], rtol=1e-12)
+    np.testing.assert_allclose(found, rates, rtol=1e-12)
+    np.testing.assert_array_equal(sampler.groups, grouped().groups)

@@ -45,6 +45,11 @@ def records(shape: tuple[int, ...] = (4,), n_records: int = 100) -> torch.Tensor
     return torch.rand(n_records, *shape, generator=torch.Generator().manual_seed(0))
 
 
+def grouped(X: torch.Tensor) -> GroupedData:
+    none = np.zeros(len(X), dtype=np.int64)
+    return GroupedData(X.numpy(), none, none, ("a",))
+
+
 def data(shape: tuple[int, ...] = (4,)) -> GroupedData:
     rng = np.random.default_rng(0)
     X = records(shape).numpy()
@@ -93,7 +98,7 @@ def test_the_input_layer_is_told_the_noisy_sum(asks):
     known, X = model(asks), records((4,) if asks == FREQUENCIES else (1, 16, 16))
     plan, seen = plan_of(replace(CONFIG, asks=asks)), []
     with watching(lambda release: seen.append(release) or release.noisy):
-        tell_input_layer(known, X, plan, Chain(bytes(32)))
+        tell_input_layer(known, grouped(X), plan, Chain(bytes(32)))
     (release,) = seen
     assert (release.purpose, release.scale) == (asks, plan.survey_stds[asks])
     np.testing.assert_allclose(release.exact, known.extractor.answers(X).numpy(), rtol=1e-12)
@@ -113,7 +118,7 @@ def test_parts_do_not_matter(monkeypatch):
     for chunk in (8192, 7):
         monkeypatch.setattr(surveys, "_CHUNK", chunk)
         with watching(lambda release: sums.append(release.exact) or release.noisy):
-            tell_input_layer(model(), records(), plan_of(), Chain(bytes(32)))
+            tell_input_layer(model(), grouped(records()), plan_of(), Chain(bytes(32)))
     np.testing.assert_allclose(*sums, rtol=1e-12)
 
 
@@ -135,7 +140,7 @@ def test_a_layer_that_asks_nothing_is_told_nothing():
     ]:
         before = known.digest()
         with watching(lambda release: pytest.fail("something was released")):
-            tell_input_layer(known, records(), plan, Chain(bytes(32)))
+            tell_input_layer(known, grouped(records()), plan, Chain(bytes(32)))
         assert known.digest() == before
 
 
@@ -165,7 +170,7 @@ def test_without_noise_the_layer_is_told_the_exact_sum():
     known, exact = model(), model().extractor.answers(records())
     plan = plan_of(budget=PrivacyBudget(epsilon=float("inf"), delta=1e-5))
     assert plan.survey_stds[FREQUENCIES] == 0.0
-    tell_input_layer(known, records(), plan, Chain(bytes(32)))
+    tell_input_layer(known, grouped(records()), plan, Chain(bytes(32)))
     other = model().extractor
     other.learn(exact.float(), n_records=100.0, deviation=0.0)
     assert torch.equal(other.weights, known.extractor.weights)

@@ -238,7 +238,7 @@ def polynomial_scores(run: WatchedRun, people: Population) -> Floats:
     """
     canaries, noisy = people.canaries, run.noisy("polynomial")
     scale = np.asarray(run.releases[0].scale)
-    features, blank = features_of(canaries.X), features_of(np.zeros_like(canaries.X[:1]))
+    features, blank = features_of(canaries.inputs), features_of(np.zeros_like(canaries.inputs[:1]))
     scores = []
     for number, group in enumerate(canaries.groups):
         label = canaries.y[number : number + 1]

@@ -39,6 +39,7 @@ from fairdp.cli.shift import shift
 from fairdp.cli.sign import sign
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
+from fairdp.cli.workers import among_workers, ending_at_once, may_speak
 
 DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 _LONGEST_LINE = 1600
@@ -94,6 +95,11 @@ for heading, commands in _COMMANDS.items():
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
+    with ending_at_once():
+        _exit_after(list(sys.argv[1:] if arguments is None else arguments))
+
+
+def _exit_after(arguments: list[str]) -> None:
     how = os.environ.get("_FAIRDP_COMPLETE")
     if how:
         # The shell asks for completions; click's own `main`, which would answer, is not used here.
@@ -105,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
     try:
         with ending_in_order():
-            _run(list(sys.argv[1:] if arguments is None else arguments))
+            _run(arguments)
         sys.exit(DONE)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
@@ -134,7 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str]) -> None:
     """Run a command; errors of the library name flags instead of parameters."""
     # Not click's own `main`, which calls a closed pipe a failure.
-    with fairdp.make_context("fairdp", arguments) as context:
+    with among_workers(arguments), fairdp.make_context("fairdp", arguments) as context:
         try:
             fairdp.invoke(context)
             sys.stdout.flush()
@@ -185,5 +191,6 @@ def _fail(message: str, code: int) -> None:
     # A message may quote what it refuses, of any length; the remedy stands at its end.
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
-    click.echo(f"fairdp: {line}", err=True)
+    if may_speak():
+        click.echo(f"fairdp: {line}", err=True)
     sys.exit(code)

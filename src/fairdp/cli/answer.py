@@ -205,7 +205,7 @@ def _quality(verdict: "Verdict", quality: "Quality") -> str:
         rates = f"positive rate {verdict.positive_rate:.3f}, of the labels {verdict.base_rate:.3f}"
         return f"no: {'almost nobody' if verdict.positive_rate < 0.5 else 'almost everybody'} is accepted ({rates})"
     if quality.learnt == "yes" and quality.accuracy < quality.majority_accuracy:
-        return f"for ranking people, not for accuracy: {against}"
+        return f"yes, as a ranking; its decisions are less accurate than the majority class: {against}"
     return f"{ {'yes': 'yes', 'no': 'no', 'undecided': 'not known'}[quality.learnt] }: {against}"
 
 

@@ -43,6 +43,7 @@ Examples:
 @click.option("--quick", is_flag=True, help=f"{_QUICK[0]} draws, {_QUICK[1]} canaries and fewer replays: sooner.")
 @seed_option("Seed for repeatable experiments.  [default: the operating system's randomness]")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="JSON file for the results.")
+@click.option("--overwrite", is_flag=True, help="Replace the file that is at --out.")
 @json_option
 def audit(
     method: str,
@@ -54,6 +55,7 @@ def audit(
     quick: bool,
     seed: int | None,
     out: Path | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Check what is claimed about privacy: replay neighbours of the records, and attack the training.
@@ -78,7 +80,7 @@ def audit(
         quick=quick,
     )
     say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
-    report = run_audit(settings, out=out, say=say)
+    report = run_audit(settings, out=out, overwrite=overwrite, say=say)
     if as_json:
         print_json(report.to_json())
     else:

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
+from fairdp.cli.exits import exit_unless_met
 from fairdp.cli.options import (
-    exit_unless_met,
     format_options,
     json_option,
     ledger_options,

@@ -1,6 +1,5 @@
 """`fairdp compare`: methods side by side, on the same records and at the same budgets."""
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from fairdp.cli.options import (
     taken_format,
     taken_ledger,
 )
+from fairdp.cli.spreading import scheduler_option, taken_workers
 
 if TYPE_CHECKING:
     from fairdp.experiments.sweeps.populations import Population
@@ -58,14 +58,12 @@ Examples:
     help="A parameter with values, such as weight_bound=.25,.5 or hidden=[32],[16,16]; repeat --grid for more.",
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Number of processes to use.  [default: one per processor]")
+@scheduler_option
 @click.option(
     "--backend",
     type=click.Choice(["local", "dask"]),
-    default="local",
-    show_default=True,
-    help="Run in processes on this machine, or on the workers of a Dask cluster.",
+    help="Where to run; --scheduler alone says the same.  [default: dask with --scheduler, else local]",
 )
-@click.option("--scheduler", help="Address of the Dask scheduler, such as tcp://10.0.0.1:8786.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -85,7 +83,7 @@ def compare(
     seeds: int,
     grid: dict[str, list[Any]],
     workers: int | None,
-    backend: str,
+    backend: str | None,
     scheduler: str | None,
     out: Path,
     seed: int | None,
@@ -98,14 +96,13 @@ def compare(
     Every training run is stored in OUT/trainings as soon as it ends: the same command continues an interrupted
     comparison, and a larger one trains only what is new.
     """
-    if (backend == "dask") != (scheduler is not None):
+    if backend is not None and (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
     from fairdp.cli.comparison_table import print_comparison
     from fairdp.commands.progress import progress_bar
     from fairdp.experiments.sweeps.compare import CompareTask, run_compare
     from fairdp.experiments.sweeps.comparison import Comparison
     from fairdp.experiments.sweeps.holder_key import holder_key, keep_holder_key
-    from fairdp.experiments.sweeps.parallel import Workers
     from fairdp.experiments.sweeps.paying import Payment
     from fairdp.experiments.sweeps.reading import with_columns_read
 
@@ -121,6 +118,7 @@ def compare(
         delta=delta,
         grid=grid,
     )
+    spread_over = taken_workers(workers, scheduler)
     payment = None if table is None or path is None else Payment.into(path, budget)
     read = None
     if table is not None and of_table["schema"] is None:
@@ -134,7 +132,7 @@ def compare(
     with saying_which_trainings_are_kept(out / "trainings"), progress_bar("training") as watch:
         task = CompareTask(
             comparison=comparison,
-            workers=Workers(number=workers or os.cpu_count() or 1, scheduler=scheduler),
+            workers=spread_over,
             folder=out,
             command=shlex.join(["fairdp", *sys.argv[1:]]),
             say=_say,

@@ -6,11 +6,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from fairdp.cli.exits import exit_unless_good, exit_unless_met
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
     data_options,
-    exit_unless_good,
-    exit_unless_met,
     in_section,
     json_option,
     ledger_options,
@@ -23,6 +22,7 @@ from fairdp.cli.options import (
 from fairdp.cli.sections import OUTPUT, SectionedCommand
 from fairdp.config.paper import ASSUMED, paper_settings
 from fairdp.config.parameters import DATA, DECLARED
+from fairdp.team import the_team
 
 
 @click.command(
@@ -86,7 +86,8 @@ def fit(
         parameters |= _of_the_paper()
     with saying_what_is_kept(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
         from fairdp.cli.printing import print_fit
-        from fairdp.commands.fit import FitTask, run_fit
+        from fairdp.commands.fit import join_fit, run_fit
+        from fairdp.commands.fit_task import FitTask
 
         task = FitTask(
             source=taken_source(parameters),
@@ -99,6 +100,9 @@ def fit(
             overwrite=overwrite,
             private_metrics=private_metrics,
         )
+        if not the_team().is_first:
+            join_fit(task)
+            return
         report = run_fit(task)
     print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fairdp.team import WorkerLost, starts_again
+
 INTERRUPTED, TERMINATED = 130, 143
 
 
@@ -42,6 +44,8 @@ def end_workers() -> None:
 
 def ended_in_words(stop: BaseException, kept: str = "no file was left half-written") -> str:
     """Why a command ended before its time, and what is kept."""
+    if isinstance(stop, WorkerLost):
+        return f"{str(stop).rstrip('.')}: {kept}."
     return f"{'terminated' if isinstance(stop, Terminated) else 'interrupted'}: {kept}."
 
 
@@ -49,15 +53,16 @@ def ended_in_words(stop: BaseException, kept: str = "no file was left half-writt
 def saying_what_is_kept(
     *, out: Path | None, checkpoint: Path | None, resume: bool, method: str | None
 ) -> Iterator[None]:
-    """On interruption, say which of a run's files were written since it began, and how to continue if possible."""
+    """On interruption, or where a worker is lost, say which of a run's files were written, and how to continue."""
     model, state = _version(out), _version(checkpoint)
     try:
         yield
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, WorkerLost) as stop:
         if _version(out) not in (None, model):
             kept = f"the model had just been written to {str(out)!r}"
         elif _version(checkpoint) not in (None, None if resume else state):
-            kept = f"the run is kept in {str(checkpoint)!r}: run the same command with --resume to continue"
+            how = "torchrun starts it again" if starts_again() else "run the same command with --resume to continue"
+            kept = f"the run is kept in {str(checkpoint)!r}: {how}"
         else:
             # Imported on use: only an interrupted run needs the names of the methods.
             from fairdp.methods import METHODS

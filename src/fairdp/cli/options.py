@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from fairdp._checks import InputError
-from fairdp._format import bound_above
-from fairdp.cli.flags import help_in_flags, in_flags
+from fairdp.cli.flags import help_in_flags
 from fairdp.cli.sections import OUTPUT, Option
 from fairdp.config.declaration import Declaration
 from fairdp.config.parameters import DATA, DECLARED, PRIVACY
 from fairdp.config.reference import default_text
 
 if TYPE_CHECKING:
-    from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.records import Source
     from fairdp.data.formats import TableFormat
-    from fairdp.frontier.verdict import Verdict
 
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
@@ -201,6 +197,12 @@ data_options = together(
         type=click.Path(path_type=Path),
         help="Labelled table to test on; all of TABLE is then used.",
     ),
+    in_section(
+        DATA,
+        "--cache",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder that keeps TABLE as --schema encodes it, for further runs; as private as TABLE.",
+    ),
 )
 # What commands that train a model write.
 model_options = together(
@@ -243,7 +245,17 @@ def taken_source(parameters: dict[str, Any]) -> "Source":
     """Where a command's records come from, taken out of its options."""
     from fairdp.commands.records import Source
 
-    names_of_options = ("table", "dataset", "label", "positive", "sensitive", "schema", "test_fraction", "test")
+    names_of_options = (
+        "table",
+        "dataset",
+        "label",
+        "positive",
+        "sensitive",
+        "schema",
+        "test_fraction",
+        "test",
+        "cache",
+    )
     given = {name: parameters.pop(name) for name in names_of_options}
     typed = click.get_current_context().get_parameter_source("test_fraction") is not ParameterSource.DEFAULT
     if given["test"] is not None and typed:
@@ -256,35 +268,6 @@ def taken_format(parameters: dict[str, Any]) -> "TableFormat":
     from fairdp.data.formats import FORMAT_KEYS, TableFormat
 
     return TableFormat(**{key: parameters.pop(key) for key in FORMAT_KEYS})
-
-
-def exit_unless_met(certificate: "Certificate | NotCertified", *, required: float | None) -> None:
-    """End with exit code 1 if a bound was required beforehand and the certificate does not reach it."""
-    from fairdp.certify.certificate import NotCertified
-
-    if required is None:
-        return
-    missed = f"missed: --require-tau {required:g}:"
-    if isinstance(certificate, NotCertified):
-        reason = in_flags(InputError(certificate.reason.explanation), click.get_current_context().command)
-        click.echo(f"{missed} not certified, because {reason}.", err=True)
-    for metric, gap in certificate.gaps.items():
-        if gap.claimed and gap.tau > required:
-            click.echo(f"{missed} {metric} is certified at {bound_above(gap.tau)}.", err=True)
-    if not certificate.met:
-        raise click.exceptions.Exit(1)
-
-
-def exit_unless_good(verdict: "Verdict", *, strict: bool) -> None:
-    """End with exit code 1 if a target that the user stated is certainly missed, or if a good verdict was asked for."""
-    target = verdict.target
-    if target is not None and target.explicit and target.met == "no":
-        flag = "--max-gap" if target.kind == "max_gap" else "--min-ratio"
-        click.echo(f"missed: {flag} {target.value:g}: estimated at {target.estimate:.3f}.", err=True)
-        raise click.exceptions.Exit(1)
-    if strict and verdict.verdict != "good":
-        click.echo(f"missed: --strict: the verdict is {verdict.verdict}.", err=True)
-        raise click.exceptions.Exit(1)
 
 
 def make_folder(folder: Path) -> None:

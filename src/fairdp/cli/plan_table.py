@@ -13,13 +13,18 @@ from fairdp.config.reading import SHARE
 if TYPE_CHECKING:
     from fairdp.commands.plan import ExpectedWidths, PlanReport
 
+_TEST_PART = (
+    "records for testing: fit takes them from a table first, by default 20 %, so a table needs 1.25 times as many as "
+    "here; none with --test-fraction 0, or with a file of their own (--test)"
+)
+
 
 def print_plan(report: "PlanReport", *, as_json: bool) -> None:
     """The cost of a planned run."""
     if as_json:
         print_json(report)
         return
-    print_answer(_answer(report))
+    print_answer([*_answer(report), ("besides", _TEST_PART)])
     print()
     rows = [
         *privacy_rows(report.privacy),

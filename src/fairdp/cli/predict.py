@@ -48,7 +48,7 @@ def predict(
     """
     from fairdp._files import to_plain
     from fairdp.cli.printing import print_pairs
-    from fairdp.commands.saved_models import run_predict
+    from fairdp.commands.predict import run_predict
 
     report = run_predict(folder, table, out, id_columns=id_columns or (), k=k, written=taken_format(written))
     plain = to_plain(report)

@@ -1,12 +1,16 @@
 """`fairdp reproduce`: run a study again and write its results."""
 
-import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import json_option, make_folder, seed_option
+from fairdp.cli.spreading import scheduler_option, taken_workers
+
+if TYPE_CHECKING:
+    from fairdp.experiments.sweeps.parallel import Workers
 
 
 @click.command(epilog="\b\nExample:\n  fairdp reproduce certificate-slack --quick\n  fairdp reproduce --list\n")
@@ -34,6 +38,7 @@ from fairdp.cli.options import json_option, make_folder, seed_option
     type=click.IntRange(min=1),
     help="Number of processes to use; it does not affect the results.  [default: one per processor]",
 )
+@scheduler_option
 @seed_option("Seed for the whole study.  [default: 0]")
 @json_option
 def reproduce(
@@ -44,6 +49,7 @@ def reproduce(
     out: Path | None,
     datasets: str | None,
     workers: int | None,
+    scheduler: str | None,
     seed: int | None,
     as_json: bool,
 ) -> None:
@@ -66,7 +72,7 @@ def reproduce(
         return
     chosen = _known_datasets(datasets)
     if rekey:
-        _rekey(out or Path("results"), chosen, workers or os.cpu_count() or 1)
+        _rekey(out or Path("results"), chosen, taken_workers(workers, scheduler))
         return
     if name is None or name not in STUDIES:
         problem = "a study is needed, one of" if name is None else f"{name!r} is not one of"
@@ -77,14 +83,14 @@ def reproduce(
     from fairdp.experiments.studies.results import Run, record_of, write_results
     from fairdp.experiments.sweeps.store import Store
 
+    spread_over = taken_workers(workers, scheduler)
     # A quick run shows that a study works; it must not take the place of one that shows something.
     out = out or Path("results", "quick" if quick else "")
     make_folder(out)
-    n_workers = workers or os.cpu_count() or 1
     run = Run(
         quick=quick,
         seed=seed or 0,
-        workers=n_workers,
+        workers=spread_over,
         say=lambda line: click.echo(line, err=True),
         store=Store(out / "trainings"),
         datasets=chosen,
@@ -99,14 +105,13 @@ def reproduce(
     click.echo(f"{findings.text}\nWritten to {' and '.join(map(str, paths))}.")
 
 
-def _rekey(out: Path, datasets: tuple[str, ...], n_workers: int) -> None:
+def _rekey(out: Path, datasets: tuple[str, ...], workers: "Workers") -> None:
     """Of the named data sets, or of all that have trainings."""
-    from fairdp.experiments.sweeps.parallel import Workers
     from fairdp.experiments.sweeps.rekey import rekey
 
     for path in sorted((out / "trainings").glob("*.jsonl")):
         if not datasets or path.stem in datasets:
-            done = rekey(path, workers=Workers(number=n_workers), say=lambda line: click.echo(line, err=True))
+            done = rekey(path, workers=workers, say=lambda line: click.echo(line, err=True))
             click.echo(f"{path}: {done.n_trainings} trainings handed on, {done.n_again} of them done again and equal.")
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.options import exit_unless_good, json_option, parameter_options, verbose_option
+from fairdp.cli.exits import exit_unless_good
+from fairdp.cli.options import json_option, parameter_options, verbose_option
 
 
 @click.command(epilog="\b\nExample:\n  fairdp retarget model/ --max-gap 0.05 --out model-05/\n")

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
+from fairdp.cli.exits import exit_unless_met
 from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
     data_options,
-    exit_unless_met,
     in_section,
     json_option,
     ledger_options,
@@ -84,7 +84,8 @@ def tune(
     """
     with saying_what_is_kept(out=out, checkpoint=None, resume=False, method=None):
         from fairdp.cli.printing import print_fit
-        from fairdp.commands.fit import FitTask, Search, run_fit
+        from fairdp.commands.fit import run_fit
+        from fairdp.commands.fit_task import FitTask, Search
 
         task = FitTask(
             source=taken_source(parameters),

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from fairdp import _checks
 from fairdp._checks import ParameterError
-from fairdp._files import json_bytes, write_out
+from fairdp._files import json_bytes, refuse_existing, write_out
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.audit.attack import FALSE_ALARM, AttackReport, MethodAttack, Say, attack
 from fairdp.audit.canaries import n_declared
@@ -110,12 +110,15 @@ def run_audit(
     settings: AuditSettings,
     *,
     out: Path | None = None,
+    overwrite: bool = False,
     say: Say = lambda line: None,
     replay: Replay | None = None,
 ) -> AuditReport:
     """Audit the private methods among those that were named, and write what was found to a file, if one is named."""
     if out is not None and not out.absolute().parent.is_dir():
         raise ParameterError("out", str(out), "lies in a folder that does not exist", "make it first")
+    if out is not None:
+        refuse_existing(out, overwrite=overwrite)
     replays, attacks = None, None
     if "replay" in settings.parts and settings.private:
         replay = replay or _replay(quick=settings.quick)

@@ -6,7 +6,8 @@ from fairdp._files import json_bytes
 from fairdp.audit.folders import Files
 from fairdp.audit.tables import LABEL, SENSITIVE
 from fairdp.audit.ways import EXPECTED_TRIALS, TEST_FRACTION, FileTask
-from fairdp.commands.fit import FitTask, Search, run_fit
+from fairdp.commands.fit import run_fit
+from fairdp.commands.fit_task import FitTask, Search
 from fairdp.commands.records import Source
 
 # Of a report with private metrics, which may be published whole, what the clock and the place decide.

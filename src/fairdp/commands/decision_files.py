@@ -1,9 +1,15 @@
-"""Which file `fairdp predict` may replace: one of earlier decisions, which can be made again, and no other."""
+"""The file that `fairdp predict` writes: whole or not at all, and only in the place of earlier decisions."""
 
 import csv
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from fairdp._checks import ParameterError
+from fairdp._files import allowed_mode, sync_folder
 
 # What every file of decisions has among its columns.
 WRITTEN = ("score", "probability", "decision")
@@ -26,3 +32,33 @@ def _columns(path: Path) -> set[str]:
             return {*next(csv.reader(file), [])}
     except (ArrowException, UnicodeDecodeError, csv.Error):
         return set()
+
+
+@contextmanager
+def drafted(out: Path) -> Iterator[BinaryIO]:
+    """A file to write to some at a time, which takes its name when all is written."""
+    with saying_out(out):
+        handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+    try:
+        with os.fdopen(handle, "wb") as draft:
+            yield draft
+            with saying_out(out):
+                draft.flush()
+                os.fsync(draft.fileno())
+        with saying_out(out):
+            os.chmod(temporary, allowed_mode(0o666))
+            os.replace(temporary, out)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_folder(out.parent)
+
+
+@contextmanager
+def saying_out(out: Path) -> Iterator[None]:
+    """Say in one line why the file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        raise ParameterError("out", str(out), f"cannot be written: {reason}") from None

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fairdp._checks import InputError, ParameterError
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.fit import run_fit
 from fairdp.commands.fit_report import FitReport
+from fairdp.commands.fit_task import FitTask
 from fairdp.commands.records import Source
 from fairdp.commands.saved_models import run_paper_bounds
 from fairdp.config.paper import paper_settings

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairdp._checks import SavedModelError
-from fairdp._files import write_out
+from fairdp._files import refuse_existing, write_out
 from fairdp.classifier import FairDPClassifier
 from fairdp.saved.folder import CERTIFICATE, read_model
 from fairdp.saved.onnx import check_ending, check_exportable, described_onnx, hashes_in
@@ -23,9 +23,10 @@ class ExportReport:
     positive: str
 
 
-def export_saved(folder: Path, out: Path) -> ExportReport:
+def export_saved(folder: Path, out: Path, *, overwrite: bool = False) -> ExportReport:
     """Write the saved model in a folder to an ONNX file with the hashes of that folder; return what is in the file."""
     check_ending(out)
+    refuse_existing(out, overwrite=overwrite)
     if read_model(folder).model.model.kind == "custom":
         raise SavedModelError(
             f"the model in {str(folder)!r} was trained with your own module, which is code; export it in Python: "

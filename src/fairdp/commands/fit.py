@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from fairdp._checks import InputError, ParameterError
 from fairdp.accounting.words import PUBLIC
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit_report import FitReport, Tuned
+from fairdp.commands.fit_task import FitTask, Search
 from fairdp.commands.measuring import hidden_beforehand, measured, say_equal, warnings_of
 from fairdp.commands.progress import progress_bar, say, say_spent, say_treated
 from fairdp.commands.records import Records, Source, load_records, training_sizes
@@ -24,6 +25,7 @@ from fairdp.data.treatments import counts_by_column
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
+from fairdp.run.agreement import agree_on_program, agree_on_table
 from fairdp.run.checkpoint import resumed_checkpoint
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
@@ -34,36 +36,17 @@ from fairdp.saved.fitted import saved_form
 from fairdp.saved.folder import MARKER, write_model
 from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints
+from fairdp.team import restarted, the_team
 from fairdp.tuning import tune
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitTask:
-    """One call of `fairdp fit`."""
-
-    source: Source
-    parameters: dict[str, Any]
-    checkpoint: Path | None
-    resume: bool
-    out: Path | None
-    overwrite: bool = False
-    private_metrics: bool = False
-    ledger: Path | None = None
-    budget: float | None = None
-    search: "Search | None" = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """A search for settings that ε covers."""
-
-    grid: dict[str, list[Any]]
-    within_gap: float
-    expected_trials: float | None
-
-
 def run_fit(task: FitTask) -> FitReport:
-    """Train, certify, measure and save; whatever can be refused is refused before training."""
+    """Train, certify, measure and save; whatever can be refused is refused before training.
+
+    Of a team, this is what its first process does.
+    """
+    agree_on_program(task.compared)
+    task = task.continued() if restarted() else task
     # Data sets that are known by name are published: what is learnt from them need not be added up.
     path = None if task.source.table is None else task.ledger
     command = "fit" if task.search is None else "tune"
@@ -75,14 +58,28 @@ def run_fit(task: FitTask) -> FitReport:
         return _run_fit(task, spending)
 
 
-def _run_fit(task: FitTask, spending: Spending) -> FitReport:
-    start = time.perf_counter()
+def join_fit(task: FitTask) -> None:
+    """What the other processes of a team do: read and train along with the first, which writes and reports."""
+    agree_on_program(task.compared)
+    task = task.continued() if restarted() else task
+    with Spending(None, command="fit") as unpaid:
+        _fitted(replace(task, out=None), unpaid)
+
+
+def _fitted(task: FitTask, spending: Spending) -> tuple[FairDPClassifier, UsedRecords, Records]:
     estimator = FairDPClassifier(**task.parameters)
     chosen = RunSettings.of(**estimator.get_params(deep=False))
     _check_serves(estimator.method, task.source)
+    if task.source.table is not None:
+        agree_on_table(task.source.table)
     split_key = _split_key(task, chosen)
     reader = _reader(task, chosen, spending)
-    records = load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
+
+    def load() -> Records:
+        return load_records(task.source, split_key=split_key, observe=spending.observe, read=reader)
+
+    # What the first of every machine keeps encoded, the others find.
+    records = load() if task.source.cache is None else the_team().after_first_here(load)
     estimator.group_sizes = _group_sizes(estimator, records, task.source)
     reason = _planned_for(estimator, records.train).reason_for_no_certificate(records.train.n_groups)
     if task.private_metrics and reason:
@@ -91,6 +88,12 @@ def _run_fit(task: FitTask, spending: Spending) -> FitReport:
             f"{reason.explanation}."
         )
     estimator, used = _train(estimator, records, task, UsedRecords.new(split_key), spending, reader)
+    return estimator, used, records
+
+
+def _run_fit(task: FitTask, spending: Spending) -> FitReport:
+    start = time.perf_counter()
+    estimator, used, records = _fitted(task, spending)
     estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
     say_equal(records.train, records.test, task.source.test)
     n_certify, metrics = measured(estimator, records.test, private=task.private_metrics)
@@ -217,18 +220,17 @@ def _train(
             for name, part in ((TRAINING, train), ("certificate 1", held_out)):
                 used = used.with_use(name, fingerprints(part, used.key))
 
-    def step(number: int, n_steps: int) -> None:
-        # Before the first checkpoint, which is of no use without it.
-        if number == 1 and task.checkpoint is not None and used.split_key:
+    def keep() -> None:
+        # The checkpoint is of no use without these.
+        if task.checkpoint is not None and used.split_key and the_team().is_first:
             keep_split_key(task.checkpoint, used.split_key)
             if reader is not None:
                 keep_reading(task.checkpoint, reader)
-        observe(number, n_steps)
 
     treated = iter([records.treated])
 
     def forewarn(planned: PlannedRun) -> None:
-        spending.spend(planned.privacy, records.table, resume=task.resume)
+        spending.spend(planned.privacy, records.table, resume=task.resume, run=planned.run)
         # Once for each trial it would tell how many there are.
         if task.search is None:
             for line in _known_beforehand(planned, task):
@@ -237,7 +239,8 @@ def _train(
 
     with progress_bar("training" if task.search is None else "trials") as observe:
         progress = Progress(
-            observe=step,
+            observe=observe,
+            before_training=keep,
             observe_parts=note,
             observe_plan=forewarn,
             checkpoint=task.checkpoint,

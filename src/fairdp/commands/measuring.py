@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairdp._checks import SavedModelError
 from fairdp.accounting.words import FRONTIER
@@ -22,10 +23,22 @@ from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints, used_
 
 def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
     """Exact utility and fairness on held-out records: for the data holder's eyes only."""
-    # Computed once: a model smoothed over its parameters runs a hundred times for each record.
-    scores = estimator.scores(test.X)
-    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
-    return evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
+    (y, groups), (scores, decisions) = test.codes, decided(estimator, test)
+    return evaluate_decisions(y, scores, groups, test.group_names, decisions=decisions)
+
+
+def decided(estimator: FairDPClassifier, data: GroupedData) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Score and decision of each record."""
+    scores, decisions = np.empty(data.n_samples), np.empty(data.n_samples, dtype=np.int64)
+    stop = 0
+    for part in data.batches():
+        here = slice(stop, stop := stop + part.n_samples)
+        # Computed once: a model smoothed over its parameters runs a hundred times for each record.
+        scores[here] = estimator.scores(part.inputs)
+        decisions[here] = estimator.predictor_.decisions(
+            estimator.score_model_, part.inputs, groups=part.groups, scores=scores[here]
+        )
+    return scores, decisions
 
 
 def measured(estimator: FairDPClassifier, test: GroupedData, *, private: bool) -> tuple[int, Mapping[str, Any] | None]:

@@ -16,6 +16,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.data.inference import infer_schema
 from fairdp.data.schema import TableSchema, read_schema
 from fairdp.data.splits import split_by_own_coin
+from fairdp.data.stored_rows import place_type
 from fairdp.data.tables import Observe, Read, encode_file, load_table
 from fairdp.data.treatments import Treated
 
@@ -25,6 +26,7 @@ class Source:
     """Where the records come from: a table, of which is said how it is written, or a named data set.
 
     Records to test on are in a table of their own, ``test``, or a fraction of the table; none at a fraction of zero.
+    ``cache`` is a folder that keeps tables encoded for further runs.
     """
 
     table: Path | None
@@ -36,6 +38,7 @@ class Source:
     test_fraction: float
     written: TableFormat = PLAIN
     test: Path | None = None
+    cache: Path | None = None
 
     @property
     def set_aside(self) -> float:
@@ -94,6 +97,8 @@ def load_records(
         missing = "`label`" if source.label is None else "`sensitive`"
         raise InputError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
     limits.fraction(test_fraction=source.test_fraction)
+    if source.cache is not None and source.schema is None:
+        raise InputError("`cache` keeps tables that a `schema` encodes; name one (fairdp schema proposes it).")
     table = load_table(
         path,
         label=source.label,
@@ -101,11 +106,13 @@ def load_records(
         schema_path=source.schema,
         positive=source.positive,
         written=source.written,
-        observe=observe or (lambda rows: None),
+        observe=observe,
         read=read or infer_schema,
+        cache=source.cache,
     )
     # Nobody else holds the whole table.
-    places = None if observe is None else np.arange(table.data.n_samples)
+    n_rows = table.data.n_samples
+    places = None if observe is None else np.arange(n_rows).astype(place_type(n_rows))
     whole = replace(table.data, expendable=True, rows=places)
     key = int.from_bytes(split_key or new_split_key(), "little")
     if source.set_aside:
@@ -113,7 +120,7 @@ def load_records(
     else:
         train, test = whole, whole.take(np.arange(0))
     if source.test is not None:
-        test = encode_file(source.test, table.schema)
+        test = encode_file(source.test, table.schema, cache=source.cache)
     paid = read is not None and source.schema is None
     assumed = () if table.schema.declared or paid else (READ_FROM_TABLE,)
     return Records(
@@ -163,6 +170,6 @@ def _read_as(schema: TableSchema) -> list[str]:
 
 
 def _refuse_table_options(source: Source) -> None:
-    told = [name for name in ("label", "positive", "schema", "test") if getattr(source, name)]
+    told = [name for name in ("label", "positive", "schema", "test", "cache") if getattr(source, name)]
     for name in (*told, *source.written.to_dict()):
         raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")

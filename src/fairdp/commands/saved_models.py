@@ -8,41 +8,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from fairdp import _checks
-from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
-from fairdp._files import json_bytes, write_out
+from fairdp._checks import InputError, ParameterError, SavedModelError
+from fairdp._files import json_bytes
 from fairdp.certify.certificate import NotCertified
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.decision_files import refuse_foreign
-from fairdp.commands.measuring import seen_before, warnings_of
+from fairdp.commands.measuring import decided, seen_before, warnings_of
 from fairdp.commands.progress import say_treated
 from fairdp.data.catalog import DATASETS, load_dataset
-from fairdp.data.distinct import spellings_of
 from fairdp.data.formats import PLAIN, TableFormat
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
-from fairdp.data.tables import encode_table, read_table
+from fairdp.data.tables import encode_file
 from fairdp.data.treatments import Tell, Treated, counts_by_column, refuse_unreadable, untold
 from fairdp.data.utkface import group_names
 from fairdp.metrics.intervals import confidence_intervals
 from fairdp.metrics.scored_records import evaluate_decisions
 from fairdp.run.paper_bounds import PaperBounds
-from fairdp.run.reasons import declared_for_reasons
 from fairdp.saved.diagnostics import paper_bounds_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictionReport:
-    """What was predicted, where it was written, and what became of cells that were not as declared, by column."""
-
-    n_rows: int
-    positive: str
-    positive_rate: float
-    out: str
-    treated: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,90 +75,6 @@ def run_shift(folder: Path, gammas: Sequence[float]) -> ShiftReport:
     return ShiftReport(method=estimator.method, positive=positive, confidence=certificate.confidence, bounds=bounds)
 
 
-def run_predict(
-    folder: Path,
-    table: Path,
-    out: Path,
-    *,
-    id_columns: Sequence[str] = (),
-    k: int | None = None,
-    written: TableFormat = PLAIN,
-) -> PredictionReport:
-    """Score, probability and decision for every row of a table; ids are kept, and tell equal rows of people apart.
-
-    With ``k`` also so many reasons for each negative decision.
-    """
-    estimator, schema = load_saved(folder, written)
-    if k is not None:
-        declared_for_reasons(estimator, k)
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise ParameterError("out", str(out), "must end in .csv or .parquet")
-    if out.exists() and table.exists() and out.samefile(table):
-        raise ParameterError("out", str(out), "is the table itself", "choose another file")
-    refuse_foreign(out)
-    rows = read_table(table, schema.format)
-    kept = _ids(rows, id_columns, table)
-    told: list[Treated] = []
-    # Parts of an id are kept apart by a sign that no text has.
-    ids = ["\x1f".join(parts) for parts in zip(*kept.values(), strict=True)] or None
-    records = schema.encode(rows, tell=told.append)
-    scores, groups = estimator.scores(records), _groups(estimator, schema, rows, told.append)
-    refuse_unreadable(told)
-    say_treated(told)
-    decisions = estimator.predictor_.decisions(estimator.score_model_, records, ids, groups=groups, scores=scores)
-    named = np.where(decisions == 1, schema.positive, schema.negative)
-    frame = pd.DataFrame({"score": scores, "probability": estimator.probabilities(records), "decision": named})
-    if estimator.predictor_.tosses_coins:
-        chances = estimator.predictor_.chances(estimator.score_model_, records, groups=groups, scores=scores)
-        frame.insert(2, "chance", chances)
-    frame = pd.concat([_as_written(rows, id_columns, table, schema.format), frame], axis=1)
-    if k is not None:
-        frame = pd.concat([frame, estimator.reasons(rows, k=k, person_ids=ids)], axis=1)
-    content = frame.to_parquet(index=False) if out.suffix.lower() == ".parquet" else frame.to_csv(index=False).encode()
-    write_out(out, content)
-    return PredictionReport(
-        n_rows=len(frame),
-        positive=schema.positive,
-        positive_rate=float(decisions.mean()),
-        out=str(out),
-        treated=counts_by_column(told),
-    )
-
-
-def _ids(rows: pd.DataFrame, names: Sequence[str], table: Path) -> dict[str, list[str]]:
-    """The texts of the columns that say who somebody is."""
-    for name in names:
-        if name not in rows:
-            raise ParameterError("id_columns", name, f"is not a column of {str(table)!r}")
-        if name in ("score", "probability", "chance", "decision") or name.startswith("reason"):
-            raise ParameterError(
-                "id_columns", name, "is the name of a column that is written", "rename it in the table"
-            )
-    return {name: spellings_of(rows[name]) for name in names}
-
-
-def _as_written(rows: pd.DataFrame, names: Sequence[str], table: Path, written: TableFormat) -> pd.DataFrame:
-    """These columns as they are in the file: with its types, and texts to the letter, whatever numbers look like."""
-    if names and written.rewrites_cells:
-        rows = read_table(table, replace(written, decimal=None, thousands=None, day_first=None))
-    return rows[list(names)].reset_index(drop=True)
-
-
-def _groups(
-    estimator: FairDPClassifier, schema: TableSchema, rows: pd.DataFrame, tell: Tell
-) -> NDArray[np.int64] | None:
-    """The group of each row, for a rule that needs it."""
-    if estimator.predictor_.flips is None:
-        return None
-    missing = [name for name in schema.sensitive if name not in rows]
-    if missing:
-        raise DataError(
-            f"{estimator.method} decides by group and needs the column {missing[0]!r}; train another method for "
-            "decisions without it (see fairdp methods)."
-        )
-    return schema.encode_groups(rows, tell=tell)[0]
-
-
 def run_evaluate(
     folder: Path,
     table: Path | None,
@@ -190,18 +90,17 @@ def run_evaluate(
     estimator, test = load_with_records(folder, table, dataset, written=written, tell=told.append)
     refuse_unreadable(told)
     say_treated(told)
-    scores = estimator.scores(test.X)
-    decisions = estimator.predictor_.decisions(estimator.score_model_, test.X, groups=test.groups, scores=scores)
+    (y, groups), (scores, decisions) = test.codes, decided(estimator, test)
     intervals = confidence_intervals(
-        test.y,
+        y,
         scores,
-        test.groups,
+        groups,
         test.n_groups,
         confidence=confidence,
         rng=np.random.default_rng(seed),
         decisions=decisions,
     )
-    metrics = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)
+    metrics = evaluate_decisions(y, scores, groups, test.group_names, decisions=decisions)
     # The test records of a named data set are none that a model was trained on.
     seen = [] if table is None else seen_before(folder, estimator, test)
     return EvaluationReport(
@@ -240,7 +139,7 @@ def load_with_records(
         return load_for_dataset(folder, dataset, part=part)
     assert table is not None
     estimator, schema = load_saved(folder, written)
-    return estimator, encode_table(read_table(table, schema.format), schema, tell=tell)
+    return estimator, encode_file(table, schema, tell=tell)
 
 
 def load_saved(folder: Path, written: TableFormat = PLAIN) -> tuple[FairDPClassifier, TableSchema]:

@@ -10,6 +10,7 @@ from fairdp._checks import InputError
 from fairdp._files import read_key, write_key
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import read_checkpoint
+from fairdp.team import the_team
 
 KEY_BYTES = 16
 
@@ -27,7 +28,10 @@ def keep_split_key(checkpoint: Path, key: bytes) -> None:
 def kept_split_key(checkpoint: Path) -> bytes:
     """The key of the run that a checkpoint belongs to."""
     read_checkpoint(checkpoint)
-    path = split_key_path(checkpoint)
+    return the_team().from_first(lambda: _kept(split_key_path(checkpoint)))
+
+
+def _kept(path: Path) -> bytes:
     key = read_key(path, KEY_BYTES)
     if key is None:
         raise InputError(

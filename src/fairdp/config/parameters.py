@@ -278,10 +278,11 @@ class Parameters:
     smoothing: float = parameter(
         1.0, EXPERT, "Standard deviation of the noise of the smoothed predictor.", check=_checks.finite_positive
     )
-    max_physical_batch_size: int = parameter(
-        limits.LARGEST_PHYSICAL_BATCH,
+    max_physical_batch_size: int | None = parameter(
+        None,
         EXPERT,
-        "Records per forward pass; trades memory for speed, and changes the result only by rounding.",
+        "Records per forward pass: 256 images, 4096 rows of tables. Trades memory for speed, is what workers share; "
+        "changes the result only by rounding.",
         check=limits.physical_batch,
     )
 

@@ -45,7 +45,7 @@ class TrainConfig:
     noise_allocation: str = Parameters.noise_allocation
     group_optimizers: bool = Parameters.group_optimizers
     weights: tuple[float, ...] = ()
-    max_physical_batch_size: int = Parameters.max_physical_batch_size
+    max_physical_batch_size: int | None = Parameters.max_physical_batch_size
     parity: str = Parameters.parity
     max_gap: float = DEFAULT_MAX_GAP
     min_ratio: float = 0.0
@@ -76,7 +76,7 @@ class TrainConfig:
                 "use `noise_allocation`='per_group'",
             )
         for name in ("n_steps", "n_members", "max_physical_batch_size"):
-            object.__setattr__(self, name, int(values[name]))
+            object.__setattr__(self, name, values[name] and int(values[name]))
 
     def learning_rate(
         self, step: int, *, n_groups: int, n_params: int, noise_multiplier: float, noise_std: float

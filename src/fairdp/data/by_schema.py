@@ -10,7 +10,7 @@ from pandas.api import types
 
 from fairdp._checks import DataError, ParameterError
 from fairdp.data.arrays import records_of, shares_of
-from fairdp.data.encoder import encoded
+from fairdp.data.encoder import encoded, refuse_repeated
 from fairdp.data.frames import frame_of, is_table, known_table
 from fairdp.data.grouped import GroupedData
 from fairdp.data.labels import label_codes
@@ -41,11 +41,17 @@ def whole_table(schema: TableSchema, X: Any, y: Any, sensitive_features: Any) ->
     if not is_table(X):
         raise DataError(f"`schema` is for a table of pandas, polars or Arrow with its columns, got {type(X).__name__}.")
     frame = frame_of(X)
+    _refuse_repeated(schema, frame)
     if y is not None:
         frame = frame.assign(**{schema.label: _column(y, len(frame), "y")})
     if sensitive_features is not None:
         frame = frame.assign(**_protected(schema, sensitive_features, len(frame)))
     return frame
+
+
+def _refuse_repeated(schema: TableSchema, frame: pd.DataFrame) -> None:
+    wanted = {schema.label, *schema.sensitive, *(column.name for column in schema.columns)}
+    refuse_repeated([str(name) for name in frame.columns], wanted)
 
 
 def _take_declared(estimator: Any, schema: TableSchema) -> None:
@@ -77,6 +83,8 @@ def model_records(estimator: Any, X: Any) -> NDArray[np.float32]:
 def labelled_records(estimator: Any, X: Any, y: Any, sensitive_features: Any) -> GroupedData:
     """Labelled records of the groups that a fitted model knows."""
     X = known_table(X)
+    if (schema := schema_for(estimator, X)) is not None:
+        _refuse_repeated(schema, frame_of(X))
     records, names = model_records(estimator, X), estimator.group_names_
     labels, groups = known_labels(estimator, X, y), known_groups(estimator, X, sensitive_features, len(records))
     if len(labels) != len(records):

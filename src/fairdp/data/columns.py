@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,11 +15,13 @@ from fairdp import _checks
 from fairdp._checks import DataError
 from fairdp.data.cells import MISSING_WORDS, folded, spelling_of, text_of
 from fairdp.data.distinct import distinct_cells, each_cell, first_row, readable_numbers, refuse_words
+from fairdp.data.layout import NUMBER, Widths, inputs_of
 from fairdp.data.treatments import Treated
 
 MISSING = "?"
 # Instead of a position among the categories.
 _NOWHERE = -1
+Cells = list[NDArray[Any]]
 # What a cell is: a declared value, none, or another one.
 _DECLARED, _ABSENT, _UNDECLARED = 0, 1, 2
 
@@ -61,11 +64,16 @@ class Numeric:
         """One name, and a second for the indicator of a missing value."""
         return (self.name, f"{self.name}={MISSING}") if self.missing == "indicator" else (self.name,)
 
+    @property
+    def widths(self) -> Widths:
+        """A number, and the indicator."""
+        return (NUMBER, 1)[: len(self.feature_names)]
+
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """Scaled values, shape (n_samples, 1 or 2)."""
-        return self.read(values)[0]
+        return inputs_of(self.read(values)[0], self.widths)
 
-    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
+    def read(self, values: pd.Series) -> tuple[Cells, Treated]:
         """Scaled values, and what became of cells that were not as declared."""
         numbers, unreadable = readable_numbers(values, self.missing_words)
         absent = np.isnan(numbers)
@@ -74,10 +82,10 @@ class Numeric:
             refuse_missing(self.name, absent, values.index, remedy="declare missing: indicator, or missing: middle")
         low, high = self._transformed(np.array([self.low, self.high]))
         scaled = (self._transformed(np.clip(numbers, self.low, self.high)) - low) / (high - low)
-        features = np.column_stack([np.where(absent, 0.5, scaled), absent])
+        cells = [np.where(absent, 0.5, scaled).astype(np.float32), absent]
         beyond = (numbers < self.low) | (numbers > self.high)
         treated = _treated_numbers(self.name, absent, unreadable, beyond)
-        return features[:, : len(self.feature_names)].astype(np.float32), treated
+        return cells[: len(self.widths)], treated
 
     @property
     def zero(self) -> float:
@@ -119,14 +127,19 @@ class Categorical:
         """``name=category`` for each category."""
         return tuple(f"{self.name}={category}" for category in self.categories)
 
+    @property
+    def widths(self) -> Widths:
+        """One code."""
+        return (len(self.categories),)
+
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_categories)."""
-        return self.read(values)[0]
+        return inputs_of(self.read(values)[0], self.widths)
 
-    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
-        """One-hot rows, and what became of cells that were not as declared."""
+    def read(self, values: pd.Series) -> tuple[Cells, Treated]:
+        """Codes, and what became of cells that were not as declared."""
         places, kinds = _places(values, self, missing=MISSING if MISSING in self.categories else self.other)
-        return _one_hot(places, len(self.categories)), _treated_words(self.name, kinds)
+        return [places + 1], _treated_words(self.name, kinds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,17 +161,22 @@ class Binned:
         limits = ["-inf", *(f"{edge:g}" for edge in self.edges), "inf"]
         return tuple(f"{self.name} in [{a}, {b})" for a, b in itertools.pairwise(limits))
 
+    @property
+    def widths(self) -> Widths:
+        """One code."""
+        return (len(self.edges) + 1,)
+
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """One-hot rows, shape (n_samples, n_edges + 1)."""
-        return self.read(values)[0]
+        return inputs_of(self.read(values)[0], self.widths)
 
-    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
-        """One-hot rows, and what became of cells that were not as declared."""
+    def read(self, values: pd.Series) -> tuple[Cells, Treated]:
+        """Codes, and what became of cells that were not as declared."""
         numbers, unreadable = readable_numbers(values, self.missing_words)
         absent = np.isnan(numbers)
         places = np.where(absent, _NOWHERE, np.searchsorted(self.edges, numbers, side="right"))
         treated = _treated_numbers(self.name, absent, unreadable, np.zeros_like(absent))
-        return _one_hot(places, len(self.edges) + 1), treated
+        return [places + 1], treated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,50 +192,24 @@ class OtherThan:
         """``name!=value``."""
         return (f"{self.name}!={self.value}",)
 
+    @property
+    def widths(self) -> Widths:
+        """One indicator."""
+        return (1,)
+
     def encode(self, values: pd.Series) -> NDArray[np.float32]:
         """Indicator, shape (n_samples, 1)."""
-        return self.read(values)[0]
+        return inputs_of(self.read(values)[0], self.widths)
 
-    def read(self, values: pd.Series) -> tuple[NDArray[np.float32], Treated]:
+    def read(self, values: pd.Series) -> tuple[Cells, Treated]:
         """Indicator, and what became of cells that were not as declared."""
         value = Categorical(name=self.name, categories=(self.value,), missing_words=self.missing_words)
         _, kinds = _places(values, value, missing="")
         treated = Treated(column=self.name, n_cells=len(values), missing=int((kinds == _ABSENT).sum()))
-        return (kinds == _UNDECLARED)[:, None].astype(np.float32), treated
+        return [kinds == _UNDECLARED], treated
 
 
 Column = Numeric | Categorical | Binned | OtherThan
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodedColumns:
-    """What is public about the inputs of a table: how many columns they come from, and which inputs are numbers.
-
-    ``zeros`` says where zero lies on the scale of each number, ``n_indicators`` how many numbers have a second input
-    that is one where the value is missing.
-    """
-
-    n_columns: int
-    numeric: tuple[int, ...]
-    zeros: tuple[float, ...]
-    n_indicators: int
-
-    @classmethod
-    def of(cls, columns: Sequence["Column"]) -> "EncodedColumns":
-        """The positions of the numbers among the inputs that these columns become."""
-        starts = itertools.accumulate((len(column.feature_names) for column in columns), initial=0)
-        numbers = {start: column for start, column in zip(starts, columns, strict=False) if isinstance(column, Numeric)}
-        return cls(
-            n_columns=len(columns),
-            numeric=tuple(numbers),
-            zeros=tuple(column.zero for column in numbers.values()),
-            n_indicators=sum(column.missing == "indicator" for column in numbers.values()),
-        )
-
-    @property
-    def most_squares(self) -> float:
-        """Squared norm, at most, of a row where a category is one entry, and a number hats on two scales and a bin."""
-        return float(self.n_columns + 2 * len(self.numeric) + self.n_indicators)
 
 
 def category_codes(values: pd.Series, column: Categorical, *, remedy: str) -> tuple[NDArray[np.int64], Treated]:
@@ -239,13 +231,6 @@ def category_codes(values: pd.Series, column: Categorical, *, remedy: str) -> tu
 def repeated(names: Sequence[str]) -> str | None:
     """The first name that stands twice, if one does."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
-
-
-def _one_hot(codes: NDArray[np.int64], n_columns: int) -> NDArray[np.float32]:
-    rows = np.zeros((len(codes), n_columns), dtype=np.float32)
-    somewhere = np.flatnonzero(codes != _NOWHERE)
-    rows[somewhere, codes[somewhere]] = 1.0
-    return rows
 
 
 def _places(values: pd.Series, column: Categorical, *, missing: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

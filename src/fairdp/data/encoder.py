@@ -1,6 +1,6 @@
 """Encoding by a declared schema as a scikit-learn transformer, and the forms in which a schema is handed over."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -120,10 +120,15 @@ def _frame(X: Any) -> Any:
     return frame_of(X)
 
 
+def refuse_repeated(names: list[str], wanted: Collection[str]) -> None:
+    """Refuse a table that has a wanted column twice: nobody can tell which of them is meant."""
+    if (twice := repeated([name for name in names if name in wanted])) is not None:
+        raise DataError(f"the table has the column {twice!r} twice; keep one of them.")
+
+
 def _check_names(schema: TableSchema, names: list[str]) -> None:
     """Refuse a table without some of the columns: scikit-learn's sentence, in one line."""
-    if (twice := repeated([name for name in names if name in {column.name for column in schema.columns}])) is not None:
-        raise DataError(f"the table has the column {twice!r} twice; keep one of them.")
+    refuse_repeated(names, {column.name for column in schema.columns})
     missing = [column.name for column in schema.columns if column.name not in names]
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")

@@ -19,7 +19,6 @@ from fairdp.data.columns import (
     Binned,
     Categorical,
     Column,
-    EncodedColumns,
     Numeric,
     OtherThan,
     category_codes,
@@ -27,6 +26,7 @@ from fairdp.data.columns import (
     repeated,
 )
 from fairdp.data.distinct import spellings_of
+from fairdp.data.encoded_columns import EncodedColumns
 from fairdp.data.entries import (
     COLUMN_TYPES,
     check_keys,
@@ -40,6 +40,7 @@ from fairdp.data.entries import (
 )
 from fairdp.data.formats import PLAIN, TableFormat, format_of
 from fairdp.data.frames import frame_of
+from fairdp.data.layout import Widths, inputs_of
 from fairdp.data.plain_yaml import read_plain
 from fairdp.data.treatments import Tell, untold
 
@@ -140,15 +141,21 @@ class TableSchema:
         Cells that are not as declared are treated each by itself; ``tell`` is told of each column how many there were.
         The rows' own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
         """
-        frame = frame_of(rows)
-        features = np.empty((len(frame), self.n_features), dtype=np.float32)
-        stop = 0
+        return inputs_of(self.cells(rows, tell=tell), self.widths)
+
+    @property
+    def widths(self) -> Widths:
+        """What inputs the cells of a row become."""
+        return tuple(itertools.chain.from_iterable(column.widths for column in self.columns))
+
+    def cells(self, rows: Any, *, tell: Tell = untold) -> list[NDArray[Any]]:
+        """What `encode` makes inputs of, in as many arrays as there are ``widths``."""
+        frame, found = frame_of(rows), []
         for column in self.columns:
-            start, stop = stop, stop + len(column.feature_names)
-            # Into its place at once: all the parts beside the whole would take the memory twice.
-            features[:, start:stop], treated = column.read(column_values(frame, column.name))
+            cells, treated = column.read(column_values(frame, column.name))
+            found += cells
             tell(treated)
-        return features
+        return found
 
     def encode_labels(self, rows: Any) -> NDArray[np.int64]:
         """1 for the positive value and 0 for the negative one, shape (n_samples,)."""

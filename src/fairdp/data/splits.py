@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp import _checks
+from fairdp import _checks, _scratch
 from fairdp.data.grouped import GroupedData
+from fairdp.data.stored_rows import StoredRows, place_type
 
-# Bytes of records that are copied at a time.
-_CHUNK = 2**24
+# Bytes of records that are copied at a time, and names of records that are compared at a time, about.
+_CHUNK, _NAMES = 2**24, 2**21
 
 
 def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[GroupedData, GroupedData]:
@@ -23,18 +24,23 @@ def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[Gr
     sizes are random. The first part of expendable records is in their own memory.
     """
     chosen = _chosen_by_own_coin(data, seed=seed, share=share)
-    second = data.take(np.flatnonzero(chosen))
-    # Moved one by one, values that share memory would be moved twice.
-    if not data.expendable or np.may_share_memory(data.y, data.groups):
-        return data.take(np.flatnonzero(~chosen)), second
+    second = data.take(_places(chosen))
+    # Stored rows need not be moved. Moved one by one, values that share memory would be moved twice.
+    if not data.expendable or isinstance(data.X, StoredRows) or np.may_share_memory(data.y, data.groups):
+        return data.take(_places(~chosen)), second
     for values, last in zip(_arrays(data), _arrays(second), strict=True):
         _move_to_end(values, chosen, last)
     # Only the first part starts where the memory does: from elsewhere a matrix product may round in another way.
     return data.take(slice(data.n_samples - second.n_samples)), second
 
 
+def _places(chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    return np.flatnonzero(chosen).astype(place_type(len(chosen)), copy=False)
+
+
 def _arrays(data: GroupedData) -> list[NDArray[Any]]:
-    return [values for values in (data.X, data.y, data.groups, data.weights, data.rows) if values is not None]
+    X = np.asarray(data.X)
+    return [values for values in (X, data.y, data.groups, data.weights, data.rows) if values is not None]
 
 
 def _move_to_end(values: NDArray[Any], chosen: NDArray[np.bool_], last: NDArray[Any]) -> None:
@@ -52,23 +58,46 @@ def _chosen_by_own_coin(data: GroupedData, *, seed: int, share: float) -> NDArra
     """Whose coin falls on the second part, shape (n_samples,)."""
     _checks.in_unit_interval(share=share)
     key, limit = seed.to_bytes(16, "little"), np.uint64(int(share * 2**64))
-    names = np.empty((data.n_samples, 2), dtype="<u8")
-    for here in _chunks(data.n_samples, data.X[:1].nbytes):
-        records = _contents(data.take(here))
-        digests = b"".join(hashlib.blake2b(record, key=key, digest_size=16).digest() for record in records)
-        names[here] = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
-    numbers, chosen = _numbers_among_equals(names), np.empty(data.n_samples, dtype=bool)
-    for here in _chunks(data.n_samples, names[:1].nbytes):
-        each = zip(_as_bytes(numbers[here, None]), _as_bytes(names[here]), strict=True)
-        coins = b"".join(hashlib.blake2b(number, key=name, digest_size=8).digest() for number, name in each)
-        chosen[here] = np.frombuffer(coins, dtype="<u8") < limit
+    names = _scratch.joined(_names(data, key), "<u8", (data.n_samples, 2))
+    chosen = np.empty(data.n_samples, dtype=bool)
+    for rows in _equals_together(names):
+        chosen[rows] = _coins(names[rows]) < limit
     return chosen
+
+
+def _names(data: GroupedData, key: bytes) -> Iterator[NDArray[np.uint64]]:
+    """A keyed hash of each record, some records at a time, shape (n_records, 2)."""
+    for part in data.batches(_step(data.row_bytes)):
+        digests = (hashlib.blake2b(record, key=key, digest_size=16).digest() for record in _contents(part))
+        yield np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+
+
+def _equals_together(names: NDArray[np.uint64]) -> Iterator[NDArray[np.int64] | slice]:
+    """All rows in order, or by the first bits of their names some at a time: those with one name come together."""
+    n_bits = max(0, (len(names) - 1) // _NAMES).bit_length()
+    if not n_bits:
+        yield slice(None)
+        return
+    shift = np.uint64(64 - n_bits)
+    for first in range(2**n_bits):
+        pieces = range(0, len(names), _NAMES)
+        yield np.concatenate([i + np.flatnonzero(names[i : i + _NAMES, 0] >> shift == first) for i in pieces])
+
+
+def _coins(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The coin of each of these records, among which are all that equal one of them, in their order."""
+    numbers, coins = _numbers_among_equals(names), np.empty(len(names), dtype="<u8")
+    for here in _chunks(len(names), names[:1].nbytes):
+        each = zip(_as_bytes(numbers[here, None]), _as_bytes(names[here]), strict=True)
+        digests = (hashlib.blake2b(number, key=name, digest_size=8).digest() for number, name in each)
+        coins[here] = np.frombuffer(b"".join(digests), dtype="<u8")
+    return coins
 
 
 def _contents(data: GroupedData) -> list[bytes]:
     """All that there is to say of each record; with other weights they are not equal."""
     codes = (data.y[:, None].astype(np.uint8), data.groups[:, None].astype("<u4"))
-    parts = [data.X.reshape(data.n_samples, -1), *codes]
+    parts = [np.asarray(data.X).reshape(data.n_samples, -1), *codes]
     if data.weights is not None:
         parts.append(data.weights[:, None])
     return _as_bytes(np.hstack([np.ascontiguousarray(part).view(np.uint8) for part in parts]))
@@ -93,9 +122,13 @@ def _numbers_among_equals(names: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _chunks(n_rows: int, n_bytes: int) -> Iterator[slice]:
     """All rows of so many bytes, some at a time."""
-    # Beside the bytes of a row, there are for a moment some objects that hold or hash them.
-    step = max(1, _CHUNK // (n_bytes + 200))
+    step = _step(n_bytes)
     return (slice(start, start + step) for start in range(0, n_rows, step))
+
+
+def _step(n_bytes: int) -> int:
+    # Beside the bytes of a row, there are for a moment some objects that hold or hash them.
+    return max(1, _CHUNK // (n_bytes + 200))
 
 
 def split_rows(

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp.frontier.events import Events, Flags, Floats, plain_values, summed, tilted, total_price
+from fairdp.frontier.events import Events, Flags, Floats, accepted, plain_values, tilted, total_price
 
 # Parts of the looks, and steps of prices per unit of gap in each: far first, then ever closer.
 _PARTS, _GAINS, _GAINS_OF_BOTH = (0.25, 0.25, 0.5), (12.0, 3.0, 0.5), (1.0, 0.3, 0.1)
@@ -32,7 +33,7 @@ class Direction:
 
 def find_direction(
     chances: Floats,
-    cells: NDArray[np.int64],
+    cells: NDArray[Any],
     events: Events,
     cell_sizes: Floats,
     *,
@@ -76,8 +77,7 @@ def find_direction(
         kept: list[tuple[Floats, float, Floats]] = []
         for step in range(n_steps):
             pulls = events.pulls(tilted(prices, min_ratio), cell_sizes)
-            positive = summed(chances, values + shift - pulls) >= 0
-            seen = look(counted @ np.bincount(cells[positive], minlength=len(cell_sizes)))
+            seen = look(counted @ accepted(chances, cells, values + shift - pulls))
             rates = seen[:-1] / state.sizes
             if step >= int(_SETTLING * n_steps):
                 kept.append((prices, shift, rates))

@@ -1,12 +1,16 @@
 """Cells, the events whose rates a fairness notion compares, and what a positive decision is worth under prices."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+# Records whose decisions are counted at once: counts do not depend on it.
+_RECORDS = 2**17
 Flags = NDArray[np.bool_]
 
 
@@ -55,6 +59,21 @@ class Events:
 def summed(chances: Floats, values: Floats) -> Floats:
     """Σ_c v_c P_c of each record: not a matrix product, whose last digit depends on where a record stands."""
     return np.asarray(np.einsum("nc,c->n", chances, values))
+
+
+def parts_of(chances: Floats, cells: NDArray[Any]) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
+    """Chances and cells of the same records, some at a time; once without any, if there are none."""
+    for start in range(0, max(1, len(cells)), _RECORDS):
+        here = slice(start, start + _RECORDS)
+        yield chances[here], cells[here].astype(np.int64, copy=False)
+
+
+def accepted(chances: Floats, cells: NDArray[Any], values: Floats) -> NDArray[np.int64]:
+    """How many records of each cell are decided positively under these values, shape (n_cells,)."""
+    counts = np.zeros(len(values), dtype=np.int64)
+    for believed, own in parts_of(chances, cells):
+        counts += np.bincount(own[summed(believed, values) >= 0], minlength=len(values))
+    return counts
 
 
 def plain_values(n_cells: int, cost_ratio: float) -> Floats:

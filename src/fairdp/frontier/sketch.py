@@ -56,12 +56,22 @@ def exact_sketch(values: Floats, pulls: Floats, cells: NDArray[np.int64], n_cell
 
     Divided by the sensitivity, so that one record moves them by at most one.
     """
-    root, sensitivity = prefix_root(len(positions))
+    return sketch_of(changes_of(values, pulls, cells, n_cells, positions))
+
+
+def changes_of(values: Floats, pulls: Floats, cells: NDArray[np.int64], n_cells: int, positions: Floats) -> Floats:
+    """Whole numbers that can be added up: where decisions of each cell begin or turn, (n_cells, n_positions)."""
     places, start = turning_points(values, pulls, positions)
     changes = np.zeros((n_cells, len(positions) + 1))
     np.add.at(changes, (cells, places), np.where(start, -1.0, 1.0))
     changes[:, 0] += np.bincount(cells[start], minlength=n_cells)
-    return changes[:, :-1] @ root.T / sensitivity
+    return changes[:, :-1]
+
+
+def sketch_of(changes: Floats) -> Floats:
+    """The sums of these changes, those of all records."""
+    root, sensitivity = prefix_root(changes.shape[1])
+    return changes @ root.T / sensitivity
 
 
 def counts_of(noisy: Floats) -> Floats:

@@ -61,6 +61,9 @@ class Claim:
     of
         Number of certificates of the model that are to hold together, `ENDLESS` for a series without end; None: this
         one is by itself.
+    token
+        By what the entry is found again if the same release is begun a second time because nothing came of the first;
+        empty: there is no such second time.
     """
 
     command: str
@@ -70,6 +73,7 @@ class Claim:
     model: str = ""
     fresh: bool = False
     of: int | None = None
+    token: str = ""
 
 
 def ledger_path() -> Path:
@@ -150,6 +154,9 @@ class Ledger:
         with self._store.transaction():
             rows = self._store.log()
             entries = read_entries(rows)
+            begun = self._begun(claim, entries)
+            if begun is not None:
+                return begun
             shared = self._shared(claim, entries)
             if claim.fresh:
                 _refuse_used(claim, entries, shared)
@@ -159,7 +166,7 @@ class Ledger:
                 refuse_beyond(limit, claim.cost, claim.table, past, known)
             entry = Entry(
                 number=len(entries) + 1,
-                token=secrets.token_hex(16),
+                token=claim.token or secrets.token_hex(16),
                 command=claim.command,
                 table=claim.table,
                 when=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -171,6 +178,16 @@ class Ledger:
             )
             alongside()
             self._write(entry, claim.records)
+        return entry
+
+    def _begun(self, claim: Claim, entries: list[Entry]) -> Entry | None:
+        """The entry of the same release, begun before; it may have no other cost and no other records."""
+        entry = next((entry for entry in entries if claim.token and entry.token == claim.token), None)
+        if entry is None:
+            return None
+        same = (entry.command, entry.table, entry.cost) == (claim.command, claim.table, claim.cost)
+        if not same or not self.is_about(entry, claim.records):
+            raise DataError(f"entry {entry.number} of the ledger is of another release than the one begun again.")
         return entry
 
     def refine(self, receipt: Receipt, cost: Cost) -> Entry:

@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,10 +43,6 @@ class HashedRecords:
     def n_records(self) -> int:
         """Number of records."""
         return len(self.views[self.columns])
-
-    def take(self, rows: NDArray[np.int64]) -> "HashedRecords":
-        """The records at these positions."""
-        return HashedRecords({columns: hashes[rows] for columns, hashes in self.views.items()})
 
     def __repr__(self) -> str:
         return f"HashedRecords({self.n_records} by {len(self.columns)} columns)"
@@ -80,9 +77,14 @@ class RecordHasher:
         for view, total in sums.items():
             self._passed[view].append(total.view("S16").ravel())
 
-    def hashed(self) -> HashedRecords:
-        """All rows that have passed, in their order."""
-        return HashedRecords({view: _joined(parts) for view, parts in self._passed.items()})
+    def hashed(self, rows: Iterable[NDArray[Any]] | None = None) -> HashedRecords:
+        """All rows that have passed, in their order, or those at these places; the hasher lets go of them."""
+        used = None
+        if rows is not None and self._passed:
+            used = np.zeros(sum(map(len, self._passed[self._columns])), dtype=bool)
+            for places in rows:
+                used[places] = True
+        return HashedRecords({view: _joined(parts, used) for view, parts in self._passed.items()})
 
     def _column_key(self, name: str) -> bytes:
         return hashlib.blake2b(json.dumps(name).encode(), key=self._key, digest_size=32).digest()
@@ -134,11 +136,14 @@ def _number_hashes(numbers: NDArray[np.float64], key: bytes) -> NDArray[np.uint6
     return hashes
 
 
-def _joined(parts: deque[NDArray[np.bytes_]]) -> NDArray[np.bytes_]:
-    """One array of the parts, each of which is let go as soon as it is copied."""
-    whole, start = np.empty(sum(map(len, parts)), dtype="S16"), 0
+def _joined(parts: deque[NDArray[np.bytes_]], used: NDArray[np.bool_] | None) -> NDArray[np.bytes_]:
+    """One array of the parts, or of what is used of them, each of which is let go as soon as it is copied."""
+    whole = np.empty(sum(map(len, parts)) if used is None else int(used.sum()), dtype="S16")
+    start = passed = 0
     while parts:
         part = parts.popleft()
-        whole[start : start + len(part)] = part
-        start += len(part)
+        here = slice(passed, passed := passed + len(part))
+        mine = part if used is None else part[used[here]]
+        whole[start : start + len(mine)] = mine
+        start += len(mine)
     return whole

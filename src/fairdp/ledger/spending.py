@@ -1,7 +1,7 @@
 """One release about a user's table, from the rows that pass to the entry that pays for it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,19 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.data.grouped import GroupedData
 from fairdp.ledger.book import Claim, Ledger, Receipt
 from fairdp.ledger.costs import Cost, cost_of, reading_cost, reserved_cost
-from fairdp.ledger.entries import COMPLETED, Entry
+from fairdp.ledger.entries import Entry
 from fairdp.ledger.records import HashedRecords
 from fairdp.ledger.totals import record_total, table_total
+from fairdp.team import the_team
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptReceipt:
+    """What is kept beside a checkpoint: which entry pays for which run."""
+
+    entry: int
+    token: str
+    run: str = ""
 
 
 class Spending:
@@ -33,15 +43,24 @@ class Spending:
         The most that may be spent in total.
     checkpoint
         Of a run that may be continued: beside it stands which entry pays for it.
+    token
+        Of a run that another process may begin again, should this one die: its entry pays for both.
     """
 
     def __init__(
-        self, path: str | Path | None, *, command: str, budget: float | None = None, checkpoint: Path | None = None
+        self,
+        path: str | Path | None,
+        *,
+        command: str,
+        budget: float | None = None,
+        checkpoint: Path | None = None,
+        token: str = "",
     ) -> None:
         if path is None and budget is not None:
             raise ParameterError("budget", budget, "needs a table of your own and a ledger that adds up what it spends")
-        self._command, self._budget, self._checkpoint = command, budget, checkpoint
-        self._ledger = None if path is None else Ledger(path)
+        self._command, self._budget, self._checkpoint, self._token = command, budget, checkpoint, token
+        # Of a team, which fits one model, the first process pays for all.
+        self._ledger = None if path is None or not the_team().is_first else Ledger(path)
         self._hasher = None if self._ledger is None else self._ledger.hasher()
         self._charged: HashedRecords | None = None
         self._entry: Entry | None = None
@@ -79,7 +98,7 @@ class Spending:
         """The records of these parts are used, the others of the table are not."""
         if self._hasher is not None and self._charged is None:
             rows = [part.rows for part in parts if part.rows is not None]
-            hashed = self._hasher.hashed().take(np.concatenate(rows)) if rows else None
+            hashed = self._hasher.hashed(rows) if rows else None
             # Of records that were encoded elsewhere nobody knows what they were: any of the table may be among them.
             self._charged = hashed if hashed is not None and hashed.views else None
 
@@ -100,27 +119,32 @@ class Spending:
         assert self.receipt is not None
         self._entry, self._only_read = self._ledger.refine(self.receipt, cost), None
 
-    def spend(self, privacy: PrivacySpent, table: str, *, resume: bool = False) -> None:
-        """Write down what a fit or a search is about to spend; trials of a search are paid for once."""
+    def spend(self, privacy: PrivacySpent, table: str, *, resume: bool = False, run: str = "") -> None:
+        """Write down what a fit or a search is about to spend; trials of a search are paid for once.
+
+        ``run`` tells the run from all others that have other keys; one that goes on releases nothing but what it was
+        paid for.
+        """
         if self._only_read is not None:
             self._refine(cost_of(privacy))
-            self._keep_receipt()
+            self._keep_receipt(run)
         if self._ledger is None or self._entry is not None:
             return
         kept = _kept_receipt(self._checkpoint) if resume else None
-        if kept is not None:
-            self._entry = self._ledger.entry_of(kept)
-            continues = self._entry.state != COMPLETED and self._entry.cost == cost_of(privacy)
-            # A receipt may have been left beside the checkpoint by an earlier run.
+        # One of another run, which was left beside the checkpoint, pays for nothing here.
+        if kept is not None and kept.run == run:
+            self._entry = self._ledger.entry_of(Receipt(entry=kept.entry, token=kept.token))
+            continues = self._entry.cost == cost_of(privacy)
             if not continues or not self._ledger.is_about(self._entry, self._charged):
                 raise DataError(f"entry {kept.entry} of the ledger is not that of the run in the checkpoint.")
             return
         self.pay(cost_of(privacy), table)
-        self._keep_receipt()
+        self._keep_receipt(run)
 
-    def _keep_receipt(self) -> None:
-        if self._checkpoint is not None:
-            write_file(receipt_path(self._checkpoint), json_bytes(self.receipt), owner_only=True)
+    def _keep_receipt(self, run: str) -> None:
+        if self._checkpoint is not None and self.receipt is not None:
+            kept = KeptReceipt(entry=self.receipt.entry, token=self.receipt.token, run=run)
+            write_file(receipt_path(self._checkpoint), json_bytes(kept), owner_only=True)
 
     def pay(
         self,
@@ -144,6 +168,7 @@ class Spending:
             model=model,
             fresh=fresh,
             of=of,
+            token=self._token,
         )
         self._entry = self._ledger.spend(claim, budget=self._budget, alongside=alongside)
         # Nothing needs them any more.
@@ -195,7 +220,8 @@ class Spending:
         if self._ledger is None or self.receipt is None:
             return ""
         self._ledger.complete(self.receipt)
-        if self._checkpoint is not None:
+        # As long as the checkpoint is there, the run can go on, if only to be saved.
+        if self._checkpoint is not None and not self._checkpoint.exists():
             receipt_path(self._checkpoint).unlink(missing_ok=True)
         total = record_total(self._ledger.entries())
         return (
@@ -210,12 +236,12 @@ def receipt_path(checkpoint: Path) -> Path:
     return checkpoint.with_name(f"{checkpoint.name}.entry")
 
 
-def _kept_receipt(checkpoint: Path | None) -> Receipt | None:
+def _kept_receipt(checkpoint: Path | None) -> KeptReceipt | None:
     """The receipt beside a checkpoint; without one the run pays again, which can only be too much."""
     if checkpoint is None or not receipt_path(checkpoint).exists():
         return None
     try:
-        return from_plain(Receipt, parsed_json(content_of(receipt_path(checkpoint))))
+        return from_plain(KeptReceipt, parsed_json(content_of(receipt_path(checkpoint))))
     except (OSError, RecordError):
         path = str(receipt_path(checkpoint))
         raise DataError(f"{path!r} is damaged; remove it, and the run will have an entry of its own.") from None

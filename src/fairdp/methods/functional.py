@@ -1,6 +1,7 @@
 """The functional mechanism: logistic regression from one noisy polynomial for each protected group."""
 
 import hashlib
+import itertools
 import math
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairdp import _checks
 from fairdp.accounting.plan import Plan
-from fairdp.data.grouped import GroupedData
+from fairdp.data.grouped import GroupedData, bytes_of
 from fairdp.networks.extractors import BoundedInputs
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators, RandBelow, discrete_laplace
@@ -46,11 +47,12 @@ def fair_functional_head(
     as in Jin et al. (2022), ICML. Relative: Ding et al. (2020), AAAI.
     """
     scales = noise_scales(data.X.shape[1], epsilon=epsilon, n_active=n_active)
-    V = features_of(data.X, n_active=n_active)
     minimisers = []
     for group in range(data.n_groups):
-        members = data.groups == group
-        noisy = release(coefficients(V[members], data.y[members]), scales=scales, rand_below=rand_below)
+        members = data.take(np.flatnonzero(data.groups == group))
+        parts = [members.take(slice(0, 0)), *members.batches()]
+        exact = sum(coefficients(features_of(part.inputs, n_active=n_active), part.y) for part in parts)
+        noisy = release(np.asarray(exact), scales=scales, rand_below=rand_below)
         minimisers.append(minimiser(noisy, scales=scales))
     return head_of(np.mean(minimisers, axis=0))
 
@@ -221,7 +223,9 @@ def solve(model: ScoreModel, data: GroupedData, plan: Plan, generators: Generato
     # From what is accounted, so that no other noise can be added; and other records meet other noise.
     multiplier = plan.mechanisms[0].noise_multiplier
     epsilon = 1 / multiplier if multiplier else math.inf
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).data for part in (data.X, data.y, data.groups)))
+    digest = hashlib.sha256()
+    for content in itertools.chain.from_iterable(map(bytes_of, (data.X, data.y, data.groups))):
+        digest.update(content)
     weights, bias = fair_functional_head(
         data,
         epsilon=epsilon,

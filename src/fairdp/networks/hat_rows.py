@@ -1,6 +1,7 @@
 """The rows of the default on tables: numbers as hats and bins, rare entries with more weight, one norm for all."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -89,7 +90,11 @@ class HatRows(nn.Module):
 
     def sparse(self, records: Tensor) -> SparseRows:
         """The same rows without their zeros."""
-        parts = [self._weighed(self._entries(part)) for part in records.split(_CHUNK)]
+        return self.sparse_of([records])
+
+    def sparse_of(self, batches: Iterable[Tensor]) -> SparseRows:
+        """Those of records that come some at a time."""
+        parts = [self._weighed(self._entries(part)) for records in batches for part in records.split(_CHUNK)]
         return SparseRows.of(_stacked(parts) if parts else csr_array((0, self.width)))
 
     def answers(self, records: Tensor) -> Tensor:

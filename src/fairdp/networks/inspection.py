@@ -1,13 +1,9 @@
 """What a user's module is made of, and whether it keeps records apart: found out without any private record."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 
 from fairdp._checks import InputError
-from fairdp.networks.global_generator import seeded_globally
 from fairdp.networks.layers import has_bookkeeping
 from fairdp.networks.models import ScoreModel
 
@@ -87,13 +83,3 @@ def _uses_of_parameters(model: ScoreModel) -> list[str]:
 def draws_at_random(model: ScoreModel) -> bool:
     """Whether a forward pass may toss coins of its own: dropout, or anything in a user's own code."""
     return not model.keeps_records_apart
-
-
-@contextmanager
-def coins_of_dropout(seed: int, *, needed: bool) -> Iterator[None]:
-    """Let dropout take its coins from a run's generator, so that a resumed run tosses the same ones."""
-    if not needed:
-        yield
-        return
-    with seeded_globally(seed):
-        yield

@@ -10,11 +10,13 @@ from fairdp.frontier.judging import TargetMet
 from fairdp.report.model import ModelReport
 
 YES, NO, UNDECIDED, NOT_ASKED = "yes", "no", "undecided", "not asked for"
+# Of a model that orders people well and whose decisions a constant would beat.
+RANKS = "yes, as a ranking; its decisions are less accurate than the majority class"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """One question with its own answer, ``state``, one of the four words above, and what it rests on."""
+    """One question with its own answer, ``state``, one of the answers above, and what it rests on."""
 
     name: str
     state: str
@@ -113,6 +115,8 @@ def _useful(report: ModelReport) -> Standing:
     else:
         said = next(line for line in verdict.lines if line.startswith("quality: "))
         state, text = verdict.quality.learnt, in_words(said.removeprefix("quality: "), str)
+        if state == YES and verdict.quality.accuracy < verdict.quality.majority_accuracy:
+            state = RANKS
     if verdict.verdict == "collapsed":
         state, text = NO, f"nearly everybody gets the same decision. {text[0].upper()}{text[1:]}"
     return Standing(name="Model useful", state=state, text=text)

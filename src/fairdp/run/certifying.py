@@ -20,25 +20,45 @@ from fairdp.randomness import RandBelow
 from fairdp.run.predictor import Predictor
 from fairdp.run.prepared import PreparedRun
 from fairdp.streams import KEY_BYTES, Stream, derived_key
+from fairdp.team import the_team
 from fairdp.training.state import Looked
 
 
 def count_decisions(
-    model: ScoreModel, predictor: Predictor, batches: Iterable[GroupedData], n_groups: int, coin_key: bytes
+    model: ScoreModel,
+    predictor: Predictor,
+    batches: Iterable[GroupedData],
+    n_groups: int,
+    coin_key: bytes,
+    *,
+    n_before: int = 0,
 ) -> NDArray[np.int64]:
     """Exact numbers of records by group, label and decision: still private.
+
+    ``n_before`` records before these have had their coins.
 
     Each record has a coin of its own, even where two are equal: that is what makes the counts binomial. Unlike the
     predictor's, the key of these coins stays secret: with a known key, the removal of one record would be seen in the
     coins of all that come after it.
     """
     coins = Stream(derived_key(coin_key, "decisions", n_bytes=KEY_BYTES))
+    coins.words(n_before)
     counts = np.zeros((n_groups, 2, 2), dtype=np.int64)
     for batch in batches:
-        chances = predictor.chances(model, batch.X, groups=batch.groups)
+        chances = predictor.chances(model, batch.inputs, groups=batch.groups)
         decisions = (coins.uniforms(batch.n_samples) < chances).astype(np.int64)
         counts += decision_counts(batch.y, decisions, batch.groups, n_groups)
     return counts
+
+
+def _count_together(model: ScoreModel, predictor: Predictor, data: GroupedData, coin_key: bytes) -> NDArray[np.int64]:
+    """The same for all of these records, of which each process of a team counts its share."""
+    team, n_groups = the_team(), len(data.group_names)
+    if team.size == 1:
+        return count_decisions(model, predictor, data.batches(), n_groups, coin_key)
+    here = data.share(team.rank, team.size)
+    counts = count_decisions(model, predictor, data.take(here).batches(), n_groups, coin_key, n_before=here.start)
+    return team.added(counts)
 
 
 class ScoreTally:
@@ -52,7 +72,9 @@ class ScoreTally:
     def passing(self, batches: Iterable[GroupedData]) -> Iterator[GroupedData]:
         """The same batches; each is counted when it is asked for, so that records need to be read only once."""
         for batch in batches:
-            scores = self._model.probabilities(torch.from_numpy(np.require(batch.X, np.float32, ["C", "W"]))).numpy()
+            scores = self._model.probabilities(
+                torch.from_numpy(np.require(batch.inputs, np.float32, ["C", "W"]))
+            ).numpy()
             self.counts += binned(scores, batch.y, batch.groups, len(self.counts))
             yield batch
 
@@ -92,7 +114,7 @@ def look(prepared: PreparedRun, looked: Looked, predictor: Predictor) -> Certifi
     held_out, generators = prepared.parts.held_out, prepared.generators
     names, number = held_out.group_names, len(looked.counts) + 1
     epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
-    counts = count_decisions(prepared.model, predictor, [held_out], len(names), generators.key("coins"))
+    counts = _count_together(prepared.model, predictor, held_out, generators.key("coins"))
     certificate = release_certificate(
         counts,
         group_names=names,
@@ -136,12 +158,14 @@ def _with_scores(prepared: PreparedRun, certificate: Certificate) -> Certificate
     if not certificate.registration.score_share:
         return certificate
     tally = ScoreTally(prepared.model, len(certificate.group_names))
-    for _ in tally.passing([prepared.parts.held_out]):
+    held_out = prepared.parts.held_out
+    for _ in tally.passing(held_out.take(held_out.share(the_team().rank, the_team().size)).batches()):
         pass
+    counts = the_team().added(tally.counts)
     epsilons = certificate.registration.for_scores(certificate.epsilons)
     # As with a look: with a reused seed, other counts get other noise.
-    noise = prepared.generators.below(f"scores {tally.counts.tolist()} with {epsilons}")
-    return replace(certificate, scores=release_scores(tally.counts, epsilons=epsilons, rand_below=noise))
+    noise = prepared.generators.below(f"scores {counts.tolist()} with {epsilons}")
+    return replace(certificate, scores=release_scores(counts, epsilons=epsilons, rand_below=noise))
 
 
 def post_processed(prepared: PreparedRun) -> Predictor:
@@ -151,7 +175,7 @@ def post_processed(prepared: PreparedRun) -> Predictor:
         # Nobody to agree with: decisions stay as they are, and nothing is counted.
         return replace(prepared.predictor, flips=((0.0, 1.0),))
     coins, epsilon = generators.key("coins of the histogram"), prepared.privacy.histogram_epsilon
-    counts = count_decisions(prepared.model, prepared.predictor, [train], train.n_groups, coins)
+    counts = _count_together(prepared.model, prepared.predictor, train, coins)
     if epsilon:
         # As with a look: with a reused seed, other counts get other noise.
         noise = generators.below(f"histogram of {counts.tolist()}")

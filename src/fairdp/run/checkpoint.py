@@ -15,7 +15,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from safetensors.torch import save
 from torch import Tensor
 
@@ -34,12 +33,13 @@ from fairdp._files import (
 from fairdp.accounting.plan import Plan
 from fairdp.certify.origin import NoisyCounts
 from fairdp.config.training import TrainConfig
-from fairdp.data.grouped import GroupedData
+from fairdp.data.grouped import GroupedData, bytes_of
 from fairdp.networks.inspection import public_probe
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.run.progress import Progress
 from fairdp.streams import KEY_BYTES
+from fairdp.team import the_team
 from fairdp.training.state import FlatOptimizer, TrainingState
 
 FORMAT = 10
@@ -124,7 +124,8 @@ def fingerprint_of(
         digest.update(repr(part.X.shape).encode())
         for array in (part.X, part.y, part.groups, part.weights):
             if array is not None:
-                digest.update(np.ascontiguousarray(array).data)
+                for content in bytes_of(array):
+                    digest.update(content)
     return digest.hexdigest()
 
 
@@ -192,10 +193,8 @@ def write_checkpoint(
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; one clear line if it is missing, damaged or of another version."""
-    if not path.exists():
-        raise ParameterError("checkpoint", str(path), "does not exist", "leave out `resume` to start a new run")
     try:
-        content = content_of(path, most=MOST_TENSORS)
+        content = the_team().from_first(lambda: _content(path))
         checkpoint = _read(content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:])
     except (RecordError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -205,6 +204,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
             "checkpoint", str(path), f"has format {checkpoint.record.format}, this version reads {FORMAT}"
         )
     return checkpoint
+
+
+def _content(path: Path) -> bytes:
+    if not path.exists():
+        raise ParameterError("checkpoint", str(path), "does not exist", "leave out `resume` to start a new run")
+    return content_of(path, most=MOST_TENSORS)
 
 
 def _read(content: bytes, digest: bytes) -> Checkpoint:
@@ -248,7 +253,11 @@ def named(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class CheckpointWriter:
-    """Writes after the first step, the last, and at least this often in between, so an interruption loses little."""
+    """Writes before the first step, after the last, and at least this often in between.
+
+    So an interruption loses little, and never what was paid for: the first one is there before anything is released. Of
+    a team the first process writes.
+    """
 
     def __init__(self, progress: Progress, plan: Plan, generators: Generators, fingerprint: str) -> None:
         self.progress, self.plan, self.generators, self.fingerprint = progress, plan, generators, fingerprint
@@ -257,7 +266,7 @@ class CheckpointWriter:
     def write_if_due(self, state: TrainingState) -> None:
         since = time.monotonic() - self._written
         due = since >= self.progress.seconds_between_checkpoints or state.step == self.plan.n_steps
-        if self.progress.checkpoint is None or not due:
+        if self.progress.checkpoint is None or not due or not the_team().is_first:
             return
         self._written = time.monotonic()
         write_checkpoint(
@@ -273,7 +282,7 @@ class CheckpointWriter:
 def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
     """The checkpoint to continue from, if the run was asked to."""
     if not progress.resume:
-        if progress.checkpoint is not None:
+        if progress.checkpoint is not None and the_team().is_first:
             check_new(progress.checkpoint)
         return None
     if progress.checkpoint is None:

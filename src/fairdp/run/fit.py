@@ -135,6 +135,10 @@ def train_model(
         if plan.recipe.group_models:
             notes = smoothing_notes(train_group_models(state, data, plan, config, after), plan)
         else:
+            if resumed is None:
+                # Before anything is released, so that a run which ends early goes on and is not paid for twice.
+                progress.before_training()
+                writer.write_if_due(state)
             trainer = Trainer(state, data, plan, config)
             # The run may have been stopped between a checkpoint and the look that was due.
             while not look(trainer) and state.step < plan.n_steps:

@@ -85,5 +85,6 @@ class PrivacyGoal:
             epsilon = DEFAULT_EPSILON
         assert epsilon is not None
         # An ε that follows is that of the δ it was computed for.
-        adapts = self.delta == Parameters.delta and not self.epsilon_follows
+        # The default itself, and not the same number: what somebody chose is kept or refused, never changed.
+        adapts = self.delta is Parameters.delta and not self.epsilon_follows
         return PrivacyBudget(epsilon=epsilon, delta=self.delta, accountant=self.accountant, adapts=adapts)

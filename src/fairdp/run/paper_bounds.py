@@ -149,7 +149,7 @@ def paper_bounds(
     """
     _checks.in_unit_interval(confidence=confidence)
     _checks.finite_positive(release_epsilon=release_epsilon)
-    cells, embedded = cells_of(data), EmbeddedRecords.of(model, data.X)
+    cells, embedded = cells_of(data), EmbeddedRecords.of(model, data.inputs)
     given: dict[str, Any] = {"n_members": last.n_members, "confidence": confidence}
     head_norm = float(torch.linalg.vector_norm(model.heads.mean(0)))
     expected = {name: means_in(embedded.chances(std), cells) for name, std in last.deviations.items()}

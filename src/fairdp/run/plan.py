@@ -25,11 +25,12 @@ if TYPE_CHECKING:  # `fairdp plan` should not wait for torch.
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """The numbers of a run, its noise, and what it will spend."""
+    """The numbers of a run, its noise, and what it will spend; ``run`` tells it from others that have other keys."""
 
     config: TrainConfig
     plan: Plan
     privacy: PrivacySpent
+    run: str = ""
 
 
 def plan_run(

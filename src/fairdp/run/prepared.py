@@ -10,13 +10,14 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.config.certificate import SMALLEST_EPSILON
 from fairdp.config.model import ModelConfig
 from fairdp.config.training import TrainConfig
-from fairdp.data.columns import EncodedColumns
+from fairdp.data.encoded_columns import EncodedColumns
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
 from fairdp.networks.building import build_model
 from fairdp.networks.models import ScoreModel
 from fairdp.randomness import Generators
-from fairdp.run.checkpoint import Checkpoint, fingerprint_of, resumed_checkpoint
+from fairdp.run.agreement import agree_on_run
+from fairdp.run.checkpoint import Checkpoint, fingerprint_of, network_digest, resumed_checkpoint
 from fairdp.run.hold_out import Parts, hold_out
 from fairdp.run.plan import PlannedRun, plan_of_parts
 from fairdp.run.predictor import Predictor
@@ -24,6 +25,7 @@ from fairdp.run.progress import Progress
 from fairdp.run.resuming import check_resumable, check_sizes
 from fairdp.run.settings import RunSettings
 from fairdp.streams import Chain
+from fairdp.team import the_team
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,7 @@ def prepare_run(
     if trial is not None:
         settings = settings.as_trial(trial.selection.expected_trials)
     settings.check_weighted(data.weights is not None)
+    agree_on_run(settings, data)
     settings = settings.with_budget(settings.kind(data.X.shape[1:]), data.n_groups)
     generators, resumed = _start(settings, progress)
     # Sizes that were released before must not be counted a second time.
@@ -100,6 +103,7 @@ def prepare_run(
     check_certifiable(planned.privacy, n_looks=settings.certification.registration.n_looks)
     model = build_model(model_config, shape, settings.module, generators.start_seed)
     model.smoothing = settings.smoothing(planned.config, generators)
+    the_team().agree(bytes.fromhex(network_digest(model)), "another network")
     fingerprint = _fingerprint(settings, parts, planned, model) if progress.checkpoint is not None else ""
     if resumed is not None:
         check_resumable(
@@ -112,7 +116,7 @@ def prepare_run(
             n_looks=settings.certification.registration.n_looks if parts.fraction else 1,
         )
     # After all that may be refused.
-    progress.observe_plan(planned)
+    progress.observe_plan(replace(planned, run=generators.key("run").hex()))
     return PreparedRun(
         settings=settings,
         parts=parts,

@@ -11,11 +11,15 @@ from fairdp.run.plan import PlannedRun
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Whom to tell about each step, the training and held-out records and the plan, and where checkpoints go."""
+    """Whom to tell about each step, the training and held-out records and the plan, and where checkpoints go.
+
+    ``before_training`` is called before the first checkpoint of a run is written.
+    """
 
     observe: Callable[[int, int], None] = lambda step, n_steps: None
     observe_parts: Callable[[GroupedData, GroupedData], None] = lambda train, held_out: None
     observe_plan: Callable[[PlannedRun], None] = lambda planned: None
+    before_training: Callable[[], None] = lambda: None
     checkpoint: Path | None = None
     resume: bool = False
     seconds_between_checkpoints: float = 1.0
@@ -30,7 +34,7 @@ def paid_by(spending: Spending, table: str, known: Progress | None = None) -> Pr
         known.observe_parts(train, held_out)
 
     def plan(planned: PlannedRun) -> None:
-        spending.spend(planned.privacy, table, resume=known.resume)
+        spending.spend(planned.privacy, table, resume=known.resume, run=planned.run)
         known.observe_plan(planned)
 
     return replace(known, observe_parts=parts, observe_plan=plan)

@@ -1,5 +1,6 @@
 """What is released after a joint model is trained, and the rule that follows from it."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairdp._scratch import joined
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.words import CELLS, DIRECTION, FRONTIER, RANKING
 from fairdp.config.training import TrainConfig
@@ -14,11 +16,13 @@ from fairdp.data.grouped import GroupedData
 from fairdp.frontier.choice import Target, choose
 from fairdp.frontier.curve import LINE, RAY, Frontier
 from fairdp.frontier.direction import Direction, find_direction
-from fairdp.frontier.events import Events, Floats, line_prices, plain_values, summed
+from fairdp.frontier.events import Events, Floats, line_prices, parts_of, plain_values, summed
 from fairdp.frontier.ranking import exact_ranking
-from fairdp.frontier.sketch import exact_sketch
+from fairdp.frontier.sketch import changes_of, sketch_of
 from fairdp.networks.models import ScoreModel
 from fairdp.streams import Chain
+from fairdp.team import the_team
+from fairdp.training.records import as_tensor
 from fairdp.training.surveys import released
 
 
@@ -36,7 +40,10 @@ def target_of(config: TrainConfig) -> Target:
 
 @dataclass(frozen=True, eq=False)
 class _Reader:
-    """The records of a run, and the ways out of them that are left after the last step."""
+    """The records of a run, and the ways out of them that are left after the last step.
+
+    Of a team each process counts its share of the records; whole numbers add up to the same in any order.
+    """
 
     model: ScoreModel
     data: GroupedData
@@ -48,13 +55,18 @@ class _Reader:
         chances, cells = self._finite()
         n_cells, events = chances.shape[1], Events(self.config.parity, self.data.n_groups)
         sizes = self._release(np.bincount(cells, minlength=n_cells), CELLS)
-        ranking = self._release(exact_ranking(chances[:, 1::2].sum(1), cells % 2), RANKING)
+        ranked = (exact_ranking(some[:, 1::2].sum(1), own % 2) for some, own in parts_of(chances, cells))
+        ranking = self._release(np.asarray(sum(ranked)), RANKING)
         looked = self._direction(chances, cells, events, np.maximum(sizes, 1.0))
         prices, positions = self._ray(events, looked, np.maximum(sizes, 1.0))
         shift = 0.0 if looked is None else looked.shift
-        values = summed(chances, plain_values(n_cells, self.config.cost_ratio) + shift)
-        pulls = summed(chances, events.pulls(prices, np.maximum(sizes, 1.0)))
-        sketch = self._release(exact_sketch(values, pulls, cells, n_cells, np.array(positions)), FRONTIER)
+        values = plain_values(n_cells, self.config.cost_ratio) + shift
+        pulls = events.pulls(prices, np.maximum(sizes, 1.0))
+        changes = (
+            changes_of(summed(some, values), summed(some, pulls), own, n_cells, np.array(positions))
+            for some, own in parts_of(chances, cells)
+        )
+        sketch = self._release(np.asarray(sum(changes)), FRONTIER, sketch_of)
         stds = self.plan.survey_stds
         return Frontier(
             parity=self.config.parity,
@@ -71,14 +83,23 @@ class _Reader:
             ranking_std=stds[RANKING],
         )
 
-    def _finite(self) -> tuple[Floats, NDArray[np.int64]]:
+    def _finite(self) -> tuple[Floats, NDArray[Any]]:
         """Chances of the cells for each record, and its cell; a record that has none counts for nothing."""
-        X = torch.from_numpy(np.require(self.data.X, np.float32, ["C", "W"]))
-        chances = self.model.cell_chances(X).numpy()
-        finite = np.isfinite(chances).all(1)
-        return chances[finite], (2 * self.data.groups + self.data.y)[finite]
+        found: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
+        data = self.data.take(self.data.share(the_team().rank, the_team().size))
 
-    def _direction(self, chances: Floats, cells: NDArray[np.int64], events: Events, sizes: Floats) -> Direction | None:
+        def believed() -> Iterator[Floats]:
+            for part in data.batches():
+                chances = self.model.cell_chances(as_tensor(part.inputs)).numpy()
+                finite = np.isfinite(chances).all(1)
+                found.append(finite)
+                yield chances[finite]
+
+        shape = (data.n_samples, self.model.n_cells)
+        chances = joined(believed(), np.float64, shape)
+        return chances, data.cells[np.concatenate(found)]
+
+    def _direction(self, chances: Floats, cells: NDArray[Any], events: Events, sizes: Floats) -> Direction | None:
         survey = next((survey for survey in self.plan.recipe.surveys if survey.what == DIRECTION), None)
         if survey is None:
             return None
@@ -105,6 +126,8 @@ class _Reader:
             return line_prices(sizes, self.config.min_ratio), LINE
         return looked.prices, RAY
 
-    def _release(self, exact: NDArray[Any], what: str) -> Floats:
+    def _release(self, counts: NDArray[Any], what: str, made: Callable[[Floats], Floats] = np.asarray) -> Floats:
+        """What is made of counts over all records, with noise."""
+        exact = made(the_team().added(counts.astype(np.int64)).astype(np.float64))
         flat = torch.from_numpy(np.ascontiguousarray(exact, dtype=np.float64).ravel())
         return released(flat, self.plan, what, self.chain).double().numpy().reshape(np.shape(exact))

@@ -25,6 +25,7 @@ from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
 from fairdp.randomness import Generators, RandBelow
 from fairdp.run.settings import RunSettings
+from fairdp.team import the_team
 
 _UNKNOWN_GROUPS = "fill them, or let fairdp schema propose 'other: unknown', by which they are a group"
 # Numbers of a run are checked before anybody is counted.
@@ -158,7 +159,7 @@ def reading_path(checkpoint: Path) -> Path:
 def _kept(checkpoint: Path) -> KeptReading:
     path = reading_path(checkpoint)
     try:
-        return from_plain(KeptReading, parsed_json(content_of(path)))
+        return from_plain(KeptReading, parsed_json(the_team().from_first(lambda: content_of(path))))
     except (OSError, RecordError, ValueError):
         raise InputError(
             f"what was read of the table is not in {str(path)!r}, so that the run cannot be continued; restore the "

@@ -72,7 +72,7 @@ def _contradictions(
     checkpoint: Checkpoint, model: ScoreModel, plan: Plan, config: TrainConfig, *, n_groups: int, n_looks: int
 ) -> Iterator[str]:
     record = checkpoint.record
-    if not 1 <= record.step <= plan.n_steps:
+    if not 0 <= record.step <= plan.n_steps:
         yield "number of steps"
         return
     if record.optimizer != optimizer_after(record.step, plan, config):
@@ -100,7 +100,10 @@ def optimizer_after(step: int, plan: Plan, config: TrainConfig) -> OptimizerReco
 
 
 def _shapes(optimizer: OptimizerRecord, step: int, model: ScoreModel, plan: Plan) -> Shapes:
-    """Shape of every tensor that a run has after so many steps, but for the model of a look."""
+    """Shape of every tensor that a run has after so many steps, but for the model of a look.
+
+    Before the first step nothing is remembered or averaged yet.
+    """
     recipe, flat = plan.recipe, tuple(model.params.shape)
     moved = (len(recipe.group_sizes), *flat) if recipe.group_optimizers else flat
     moments = ("first_moment", "second_moment") if optimizer.kind == "adam" else ("velocity",)[: optimizer.momentum > 0]
@@ -108,10 +111,10 @@ def _shapes(optimizer: OptimizerRecord, step: int, model: ScoreModel, plan: Plan
     remembered = {} if companion is None else companion.start()
     return {
         "params": _whole(model, plan) if step == plan.n_steps else flat,
-        **({} if recipe.averaging == "none" else {"average": flat}),
+        **({} if recipe.averaging == "none" or not step else {"average": flat}),
         **(dict.fromkeys((OPTIMIZER + name for name in moments), moved) if optimizer.n_updates else {}),
         **_prefixed(INPUT_LAYER, model.surveyed_state()),
-        **_prefixed(MEMORY, remembered),
+        **(_prefixed(MEMORY, remembered) if step else {}),
     }
 
 

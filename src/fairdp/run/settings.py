@@ -24,7 +24,7 @@ from fairdp.config.parameters import DECLARED, Parameters, check_parameters
 from fairdp.config.preregistration import CertificationSettings, Preregistration
 from fairdp.config.training import TrainConfig, plain
 from fairdp.data.arrays import declared_groups
-from fairdp.data.columns import EncodedColumns
+from fairdp.data.encoded_columns import EncodedColumns
 from fairdp.data.schema import TableSchema
 from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.networks.models import ExtractorBuilder, ParameterSmoothing

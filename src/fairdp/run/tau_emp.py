@@ -71,7 +71,7 @@ def tau_emp(model: ScoreModel, data: GroupedData, *, deviation: float, confidenc
         That of the head's weights, one of `LastStep.deviations`.
     """
     cells = cells_of(data)
-    chances = EmbeddedRecords.of(model, data.X).chances(deviation)
+    chances = EmbeddedRecords.of(model, data.inputs).chances(deviation)
     return taus_of(means_in(chances, cells), cells, n_members=len(model.heads), confidence=confidence)
 
 

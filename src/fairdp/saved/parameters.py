@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fairdp.config.parameters import Parameters
 from fairdp.config.training import plain
 
 # A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
@@ -26,4 +27,6 @@ def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def restored(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Inverse of `storable`."""
     values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    # Somebody who chose this number was refused wherever it gives way: what is saved is the default.
+    return values | ({"delta": Parameters.delta} if values.get("delta") == Parameters.delta else {})

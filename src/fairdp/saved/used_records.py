@@ -86,11 +86,11 @@ def fingerprints(data: GroupedData, key: bytes) -> NDArray[np.uint64]:
     records the chance of any false match is at most n m 2⁻⁶⁴, for a million each 5e-8. Features are rounded to
     float32, and −0 counts as 0.
     """
-    n_features = data.X[0].size if data.n_samples else 0
-    rows = max(1, _CHUNK // (4 * n_features + 16))
-    return np.concatenate(
-        [np.empty(0, dtype=np.uint64), *(_hashes(data, key, i, i + rows) for i in range(0, data.n_samples, rows))]
-    )
+    found, stop = np.empty(data.n_samples, dtype=np.uint64), 0
+    for part in data.batches(max(1, _CHUNK // (data.row_bytes + 16))):
+        start, stop = stop, stop + part.n_samples
+        found[start:stop] = _hashes(part, key)
+    return found
 
 
 class PassingRecords:
@@ -110,14 +110,14 @@ class PassingRecords:
         return np.concatenate(self._found)
 
 
-def _hashes(data: GroupedData, key: bytes, start: int, stop: int) -> NDArray[np.uint64]:
-    y, groups = (np.asarray(codes[start:stop], dtype="<i8") for codes in (data.y, data.groups))
-    X = np.asarray(data.X[start:stop], dtype="<f4").reshape(len(y), -1) + np.float32(0)
+def _hashes(data: GroupedData, key: bytes) -> NDArray[np.uint64]:
+    y, groups = (np.asarray(codes, dtype="<i8") for codes in (data.y, data.groups))
+    X = np.asarray(data.inputs, dtype="<f4").reshape(len(y), -1) + np.float32(0)
     table = np.hstack([np.ascontiguousarray(part).view(np.uint8).reshape(len(y), -1) for part in (X, y, groups)])
     content, width = table.tobytes(), table.shape[1]
     records = (content[i : i + width] for i in range(0, len(content), width))
     digests = b"".join(hashlib.blake2b(record, key=key, digest_size=8).digest() for record in records)
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    return np.frombuffer(digests, dtype="<u8")
 
 
 def _contained(values: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -21,8 +21,8 @@ _ROW_MARGIN = 1 - 1e-4
 class BoundedSum:
     """A sum over records and, for each group, how far adding or removing one of its records can move it (L2).
 
-    It is also the only value that data-parallel workers would have to add up: sums of shards add, sensitivities
-    stay.
+    It is also all that the processes of a team add up: sums of their records add, sensitivities stay. Only the first of
+    them has the total.
     """
 
     total: Tensor
@@ -74,8 +74,8 @@ def gradient_norms(terms: list[LayerTerm]) -> Tensor:
     return squared.sqrt_()
 
 
-def add_bounded_rows(rows: Tensor, counts: Tensor, total: Tensor) -> None:
-    """Add rows to ``total``, each scaled to norm at most one, whatever the method returned for its records.
+def bounded_rows(rows: Tensor, counts: Tensor) -> Tensor:
+    """The sum of rows, each scaled to norm at most one, whatever the method returned for its records.
 
     Rows of records that do not count, and rows that are not finite, add nothing.
     """
@@ -84,4 +84,4 @@ def add_bounded_rows(rows: Tensor, counts: Tensor, total: Tensor) -> None:
     if not math.isfinite(norms.sum()):
         finite = norms.isfinite()
         rows, scales = rows.masked_fill(~finite[:, None], 0.0), scales.masked_fill(~finite, 0.0)
-    total += scales.double() @ rows.double()
+    return scales.double() @ rows.double()

@@ -11,7 +11,7 @@ from fairdp.accounting.plan import Plan
 from fairdp.accounting.recipe import Coordinates, Statistics
 from fairdp.config.training import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.networks.inspection import coins_of_dropout, draws_at_random
+from fairdp.networks.inspection import draws_at_random
 from fairdp.streams import StepKeys
 from fairdp.training.clipping import BoundedSum
 from fairdp.training.companion import Companion, LogisticLoss, Memory
@@ -54,8 +54,7 @@ class Trainer:
         self.companion = cast(Companion | None, recipe.companion) or LogisticLoss()
         self.beside = self.companion.beside
         if not state.step:
-            X = torch.from_numpy(np.require(data.X, np.float32, ["C", "W"]))
-            tell_input_layer(state.model, X, plan, state.chain)
+            tell_input_layer(state.model, data, plan, state.chain)
         blocks = blocks_of(data.n_samples, sum(recipe.group_sizes), recipe.expected_batch_sizes.sum())
         self.sampler = PoissonSampler.of_groups(data.groups, recipe.sample_rates, blocks=blocks)
         self.records = Records(state.model, data, recipe, max_part=config.max_physical_batch_size)
@@ -106,9 +105,9 @@ class Trainer:
         state = self.state
         keys = state.chain.step()
         chosen = self.sampler.draw(keys)  # Line 7: every group at its own rate.
-        dropout = coins_of_dropout(keys.seed("dropout"), needed=self.draws_at_random)
-        with dropout, state.model.moved_to(self._smoothed(keys)):
-            batch = self.records.batch(chosen, members_of(chosen, n_members, keys))
+        with state.model.moved_to(self._smoothed(keys)):
+            coins = keys if self.draws_at_random else None
+            batch = self.records.batch(chosen, members_of(chosen, n_members, keys), coins)
             memory = self._learned(batch, keys)
             bounded = self.sums.clipped_gradients(batch, memory, n_members)  # Lines 8 to 10; its sensitivity with it.
         noisy = self._with_noise(bounded, keys)  # Line 11.

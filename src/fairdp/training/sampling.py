@@ -43,6 +43,7 @@ class PoissonSampler:
     blocks: tuple[slice, ...]
     largest_rate: float
     keep_limits: NDArray[np.uint64] | None
+    groups: NDArray[np.int64]
 
     @classmethod
     def of_groups(
@@ -54,9 +55,9 @@ class PoissonSampler:
         if any(rate != largest for rate in sample_rates):
             # Rounded down: nobody is sampled more often than is accounted for.
             ratios = np.asarray(sample_rates) / largest * (1 - 2.0**-50)
-            keep = np.floor(ratios * 2.0**53).astype(np.uint64)[groups]
-            keep[np.asarray(sample_rates)[groups] == largest] = 2**53
-        return cls(blocks or (slice(0, len(groups)),), largest, keep)
+            keep = np.floor(ratios * 2.0**53).astype(np.uint64)
+            keep[np.asarray(sample_rates) == largest] = 2**53
+        return cls(blocks or (slice(0, len(groups)),), largest, keep, groups)
 
     def draw(self, keys: StepKeys) -> list[Positions]:
         """Positions of the records in one batch, block by block and in order; possibly none."""
@@ -68,7 +69,7 @@ class PoissonSampler:
         if self.keep_limits is None:
             return chosen
         coins = keys.stream(f"keep {number}").words(len(chosen)) >> np.uint64(11)
-        return chosen[coins < self.keep_limits[chosen]]
+        return chosen[coins < self.keep_limits[self.groups[chosen]]]
 
 
 def bernoulli_positions(n: int, rate: float, stream: Stream) -> Positions:

@@ -9,9 +9,11 @@ from torch import Tensor
 from fairdp.accounting.recipe import Coordinates, Recipe, Statistics
 from fairdp.networks.models import ScoreModel
 from fairdp.networks.terms import ApartTerm, LayerTerm
-from fairdp.training.clipping import BoundedSum, add_bounded_rows, clip_and_add, gradient_norms
+from fairdp.team import the_team
+from fairdp.training.clipping import BoundedSum, bounded_rows, clip_and_add, gradient_norms
 from fairdp.training.companion import Companion, Memory, Seen
 from fairdp.training.records import Block, Part
+from fairdp.training.shared_sums import summed_in_order
 
 # The factor on the clip norm of methods that have only one.
 _ONE = torch.ones(1)
@@ -26,14 +28,15 @@ class Sums:
     def statistics(self, batch: list[Block], memory: Memory) -> BoundedSum:
         """Sum of what the batch adds to the statistics."""
         assert isinstance(self.beside, Statistics)
-        sums = []
-        for block in batch:
-            sums.append(torch.zeros(self.beside.size, dtype=torch.float64))
-            for part in block:
-                seen = self._measured(part, memory)
-                # A record without a finite score contributes nothing, although its decision would be a number.
-                add_bounded_rows(self.companion.contributions(seen, memory), seen.is_finite(), sums[-1])
-        return BoundedSum(_added(sums), np.ones(len(self.recipe.group_sizes)))
+
+        def added(block: int, part: int) -> Tensor:
+            seen = self._measured(batch[block].part(part), memory)
+            # A record without a finite score contributes nothing, although its decision would be a number.
+            return bounded_rows(self.companion.contributions(seen, memory), seen.is_finite())
+
+        sizes = [block.sizes for block in batch]
+        total = summed_in_order(sizes, added, n_numbers=self.beside.size, team=the_team())
+        return BoundedSum(total[0], np.ones(len(self.recipe.group_sizes)))
 
     def clipped_gradients(self, batch: list[Block], memory: Memory, n_members: int = 1) -> BoundedSum:
         """Sum of the batch's weighted, clipped gradients, with what the companion has clipped together with them.
@@ -43,22 +46,26 @@ class Sums:
         n_heads = self.model.n_cells or n_members
         n_params = self.model.n_extractor_params + n_heads * self.model.head_size
         n_further = self.beside.size if isinstance(self.beside, Coordinates) else 0
-        factors, apart = self.clip_factors(memory), self.recipe.group_optimizers
-        sums: list[list[Tensor]] = [[] for _ in (self.recipe.group_sizes if apart else (0,))]
-        for block in batch:
-            # Parts are summed in double precision: over many records single precision would round past the bound.
-            total = torch.zeros(n_params + n_further, dtype=torch.float64)
-            sums[block.group or 0].append(total)
-            for part in block:
-                subtotal = torch.zeros(n_params + n_further)
-                terms = self._gradients(part, memory)
-                if n_further:
-                    terms = [*terms, ApartTerm(self.companion.contributions(_seen(part), memory), subtotal[n_params:])]
-                clip_norm = self.recipe.clip_norm * (factors if len(factors) == 1 else factors[part.groups])
-                clip_and_add(terms, part.weights, clip_norm=clip_norm, total=subtotal[:n_params], norms=part.norms)
-                total += subtotal
-        rows = [_added(blocks) for blocks in sums]
-        return BoundedSum(torch.stack(rows) if apart else rows[0], self.recipe.sensitivities * factors.numpy())
+        factors = self.clip_factors(memory)
+
+        def added(block: int, number: int) -> Tensor:
+            part, total = batch[block].part(number), torch.zeros(n_params + n_further)
+            terms = self._gradients(part, memory)
+            if n_further:
+                terms = [*terms, ApartTerm(self.companion.contributions(_seen(part), memory), total[n_params:])]
+            clip_norm = self.recipe.clip_norm * (factors if len(factors) == 1 else factors[part.groups])
+            clip_and_add(terms, part.weights, clip_norm=clip_norm, total=total[:n_params], norms=part.norms)
+            return total
+
+        total = summed_in_order(
+            [block.sizes for block in batch],
+            added,
+            n_numbers=n_params + n_further,
+            team=the_team(),
+            rows=[block.group or 0 for block in batch],
+        )
+        apart = self.recipe.group_optimizers
+        return BoundedSum(total if apart else total[0], self.recipe.sensitivities * factors.numpy())
 
     def clip_factors(self, memory: Memory) -> Tensor:
         """Factor on the clip norm of each group, or a single one for all."""
@@ -76,16 +83,8 @@ class Sums:
     def _gradients(self, part: Part, memory: Memory) -> list[LayerTerm]:
         """Gradients of a part, computed once: those whose norms were measured are those that are summed."""
         if part.terms is None:
-            part.terms = part.passed.backward(self.companion.score_gradient(_seen(part), memory), part.members)
+            part.terms = part.gradients(self.companion.score_gradient(_seen(part), memory))
         return part.terms
-
-
-def _added(sums: list[Tensor]) -> Tensor:
-    """The sum over all blocks, in their order: the same bits, wherever each was computed."""
-    total = sums[0]
-    for block in sums[1:]:
-        total = total + block
-    return total
 
 
 def _seen(part: Part) -> Seen:

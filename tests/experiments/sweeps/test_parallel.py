@@ -1,11 +1,10 @@
-"""Work that is spread: the same results for any number of workers, here or on a cluster."""
+"""Work that is spread: the same results for any number of workers, on one machine."""
 
 import os
 
 import numpy as np
 import pytest
 import torch
-from distributed import LocalCluster
 
 from fairdp.experiments.sweeps.parallel import Workers, run_tasks, spread, told
 
@@ -47,23 +46,6 @@ def test_generators_do_not_depend_on_the_workers():
 def test_what_a_task_refuses_reaches_the_caller(number):
     with pytest.raises(ValueError, match=r"no [01]"):
         list(spread(refused, range(2), Workers(number=number)))
-
-
-@pytest.mark.more
-@pytest.mark.filterwarnings("default")
-def test_a_cluster_does_the_same_work():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp") as cluster:
-        found = dict(spread(squared, range(6), Workers(scheduler=cluster.scheduler_address)))
-    assert {position: own[0] for position, own in found.items()} == {i: i**2 for i in range(6)}
-    assert {own[1] for own in found.values()} == {1}
-    assert os.getpid() not in {own[2] for own in found.values()}
-
-
-@pytest.mark.more
-@pytest.mark.filterwarnings("default")
-def test_a_scheduler_that_does_not_answer_is_named():
-    with pytest.raises(ValueError, match=r"scheduler='tcp://127.0.0.1:9' does not answer"):
-        list(spread(squared, range(2), Workers(scheduler="tcp://127.0.0.1:9")))
 
 
 def test_progress_says_how_much_is_left():

@@ -40,12 +40,12 @@ class ConvexHead:
     @cached_property
     def rows(self) -> Floats:
         """Inputs with the constant of the bias."""
-        return np.column_stack([self.data.X.astype(np.float64), np.ones(self.data.n_samples)])
+        return np.column_stack([self.data.inputs.astype(np.float64), np.ones(self.data.n_samples)])
 
     @cached_property
     def lipschitz_constant(self) -> float:
         """Longest gradient of a record, β."""
-        return lipschitz_constant(float(np.linalg.norm(self.data.X.astype(np.float64), axis=1).max()))
+        return lipschitz_constant(float(np.linalg.norm(self.data.inputs.astype(np.float64), axis=1).max()))
 
     @cached_property
     def _weights(self) -> Floats:

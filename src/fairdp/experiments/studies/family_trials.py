@@ -199,7 +199,7 @@ def _looked(
 def _counted(frontier: Frontier, data: GroupedData, model: FairDPClassifier, position: float) -> Floats:
     """Rates of the events on the records, counted exactly."""
     cells, n_cells = 2 * data.groups + data.y, len(frontier.cell_sizes)
-    positive = decided(frontier, chances_of(model, data.X), position)
+    positive = decided(frontier, chances_of(model, data.inputs), position)
     counts, sizes = (np.bincount(part, minlength=n_cells) for part in (cells[positive], cells))
     members = frontier.events.members
     return np.asarray(members @ counts / np.maximum(members @ sizes, 1))

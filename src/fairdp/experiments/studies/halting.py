@@ -88,7 +88,7 @@ def _looks(task: _Task, rng: np.random.Generator) -> list[Seen]:
     looked, found, test = Looked(), list[Seen](), parts.test
 
     def note() -> None:
-        decisions = prepared.predictor.decisions(prepared.model, test.X)
+        decisions = prepared.predictor.decisions(prepared.model, test.inputs)
         measured = metrics_of_counts(decision_counts(test.y, decisions, test.groups, test.n_groups), test.group_names)
         found.append(
             Seen(

@@ -101,7 +101,7 @@ class Network:
 
 def train_literally(task: Literal, data: GroupedData, rng: np.random.Generator) -> tuple[Network, Floats]:
     """The network and its N heads after T steps."""
-    X, y = _with_one(data.X), data.y.astype(np.float64)
+    X, y = _with_one(data.inputs), data.y.astype(np.float64)
     groups = [np.flatnonzero(data.groups == group) for group in range(data.n_groups)]
     network = Network(n_inputs=X.shape[1] - 1, hidden=task.hidden, rng=rng)
     optimizers = [Adam() for _ in range(data.n_groups if task.per_group else 1)]
@@ -149,7 +149,7 @@ def reached(task: Literal, rng: np.random.Generator) -> dict[str, float]:
     """Its figures on the test records."""
     parts = load(Population(dataset=task.dataset))
     network, heads = train_literally(task, parts.train, rng)
-    scores = (network.embedded(_with_one(parts.test.X)) @ heads.T).mean(1)
+    scores = (network.embedded(_with_one(parts.test.inputs)) @ heads.T).mean(1)
     decisions = (scores >= 0).astype(np.int64)
     test = parts.test
     found = evaluate_decisions(test.y, scores, test.groups, test.group_names, decisions=decisions)

@@ -32,7 +32,7 @@ class Run:
     seed
         Decides every random number; results do not depend on the number of workers.
     workers
-        Processes that share the work.
+        Who shares the work; a number stands for so many processes on this machine.
     say
         Where progress is told.
     store
@@ -43,22 +43,25 @@ class Run:
 
     quick: bool
     seed: int
-    workers: int
+    workers: int | Workers
     say: Callable[[str], None]
     store: Store | None = None
     datasets: tuple[str, ...] = ()
 
     def trained(self, fits: Sequence[Fit]) -> list[Trained]:
         """What every training reached, in order; those that are kept from before are not done again."""
-        found = train_all(fits, store=self.store, workers=Workers(number=self.workers), say=self.say)
+        found = train_all(fits, store=self.store, workers=self._workers, say=self.say)
         return [found[fit] for fit in fits]
 
     def done(
         self, function: Callable[[Task, np.random.Generator], Result], tasks: Sequence[Task], *, what: str
     ) -> list[Result]:
         """Result of every task, in order; ``function`` is called with a task and its own generator."""
-        workers = Workers(number=self.workers)
-        return run_tasks(function, tasks, seed=self.seed, workers=workers, say=self.say, what=what)
+        return run_tasks(function, tasks, seed=self.seed, workers=self._workers, say=self.say, what=what)
+
+    @property
+    def _workers(self) -> Workers:
+        return self.workers if isinstance(self.workers, Workers) else Workers(number=self.workers)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def reached(rival: Rival, rng: np.random.Generator) -> dict[str, float]:
         return {**figures_of(chances, test), "training_gap": figures_of(on_training, train)["gap"]}
     if rival.name == DP_EBM:
         ebm = fitted_dp_ebm(train, parts.schema, seed=rival.seed, learning_rate=rival.learning_rate)
-        chances = ebm.predict_proba(whole_columns(test.X, parts.schema))[:, 1]
+        chances = ebm.predict_proba(whole_columns(test.inputs, parts.schema))[:, 1]
     else:
         chances = _fitted_exactly(rival.name, train).predict_proba(test.X)[:, 1]
     return {**figures_of((chances >= 0.5).astype(np.float64), test), "auc": area_under_roc(test.y, chances)[0]}
@@ -95,7 +95,7 @@ def fitted_dp_ebm(
     """
     from interpret.privacy import DPExplainableBoostingClassifier
 
-    X = whole_columns(train.X, schema)
+    X = whole_columns(train.inputs, schema)
     numbers = [name for name in X if X[name].dtype == np.float64]
     model = DPExplainableBoostingClassifier(
         feature_types=["continuous" if name in numbers else "nominal" for name in X],

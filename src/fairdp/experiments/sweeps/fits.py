@@ -178,7 +178,7 @@ def _certified(model: FairDPClassifier) -> dict[str, float]:
 
 def _moved(model: FairDPClassifier, test: GroupedData) -> dict[str, list[float]]:
     """Gaps and accuracy with the threshold moved, for every control rate."""
-    scores = np.asarray(model.scores(test.X), dtype=np.float64)
+    scores = np.asarray(model.scores(test.inputs), dtype=np.float64)
     shown = ("accuracy", "demographic_parity_ratio", *GAPS)
     curves: dict[str, list[float]] = {"positive_rate": list(CONTROL_RATES), **{name: [] for name in shown}}
     for rate in CONTROL_RATES:
@@ -196,7 +196,7 @@ def heads_error(model: FairDPClassifier, test: GroupedData) -> dict[str, float]:
 
 def _shifted(model: FairDPClassifier, test: GroupedData, shifts: Sequence[float]) -> dict[str, float]:
     """The gap under shifts of each size, and its bound where there is one."""
-    decisions = model.predictor_.decisions(model.score_model_, test.X, groups=test.groups)
+    decisions = model.predictor_.decisions(model.score_model_, test.inputs, groups=test.groups)
     counts: Counts = decision_counts(test.y, decisions, test.groups, test.n_groups)
     found = {f"gap_at_shift_{shift:g}": gap_under_shift(counts, shift) for shift in shifts}
     found |= {f"gap_at_reversal_{shift:g}": gap_under_reversal(counts, shift) for shift in shifts}

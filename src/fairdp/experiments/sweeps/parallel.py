@@ -3,8 +3,9 @@
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from fairdp._checks import InputError, ParameterError
+from fairdp.experiments.sweeps.cluster import on_cluster
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -43,12 +44,14 @@ def spread(function: Callable[[Task], Result], tasks: Sequence[Task], workers: W
     function
         A function of a module, so that other processes find it.
     """
-    alone = workers.scheduler is None and min(workers.number, len(tasks)) <= 1
-    if alone:
+    if workers.scheduler is not None and tasks:
+        yield from on_cluster(partial(_numbered, function), tasks, workers.scheduler)
+        return
+    if min(workers.number, len(tasks)) <= 1:
         for position, task in enumerate(tasks):
             yield _numbered(function, position, task)
         return
-    with _backend(workers), warnings.catch_warnings():
+    with parallel_config("loky", n_jobs=workers.number, inner_max_num_threads=1), warnings.catch_warnings():
         # Workers that have loaded large data are taken for leaking and replaced, which costs nothing but words.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
         # As many at a time as there are workers and as many again: what waits in a queue is lost in an interruption.
@@ -79,27 +82,6 @@ def torch_threads(n_threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _backend(workers: Workers) -> AbstractContextManager[Any]:
-    if workers.scheduler is None:
-        return parallel_config("loky", n_jobs=workers.number, inner_max_num_threads=1)
-    return _cluster(workers.scheduler)
-
-
-@contextmanager
-def _cluster(scheduler: str) -> Iterator[None]:
-    """A Dask cluster as joblib's backend."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError("a Dask cluster needs further packages; run: pip install 'fairdp[dask]'") from None
-    try:
-        client = Client(scheduler, timeout=10)
-    except (OSError, ValueError) as error:
-        raise ParameterError("scheduler", scheduler, "does not answer", f"check the address ({error})") from None
-    with client, parallel_config("dask", wait_for_workers_timeout=30):
-        yield
 
 
 def told(

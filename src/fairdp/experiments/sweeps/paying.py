@@ -1,8 +1,9 @@
 """What trainings of a sweep on a user's table write into the ledger, each before it releases anything."""
 
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairdp._checks import DataError
@@ -20,17 +21,27 @@ class Payment:
     """Where trainings add up what they spend: the ledger, by its path and by what it is told from others by.
 
     A worker elsewhere may find another file under the same path, or none.
+
+    Parameters
+    ----------
+    token
+        Of one training: a worker that begins it again, because another has died at it, finds its entry by it.
     """
 
     ledger: Path
     identity: str
     budget: float | None = None
+    token: str = ""
 
     @classmethod
     def into(cls, path: Path, budget: float | None) -> "Payment":
         """Into the ledger at a path, which is made if there is none."""
         with Ledger(path) as ledger:
             return cls(ledger=ledger.path, identity=ledger.identity, budget=budget)
+
+    def of_one(self) -> "Payment":
+        """Of the next training, which pays once however often it is begun before its result arrives."""
+        return replace(self, token=secrets.token_hex(16))
 
 
 def refuse_too_many(payment: Payment, spends: Iterable[tuple[str, float]]) -> None:
@@ -64,7 +75,7 @@ def paying(payment: Payment | None, population: Population, method: str) -> Iter
         return
     assert source is not None
     assert source.table is not None
-    with Spending(payment.ledger, command="compare", budget=payment.budget) as spending:
+    with Spending(payment.ledger, command="compare", budget=payment.budget, token=payment.token) as spending:
         if spending.identity != payment.identity:
             raise DataError(
                 f"a worker finds another ledger at {str(payment.ledger)!r} than this machine; put it where all of them "

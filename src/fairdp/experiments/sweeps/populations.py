@@ -173,6 +173,6 @@ def _crossed(
 
     def crossed(data: GroupedData) -> GroupedData:
         both = tuple(f"{group}, {name}" for group in data.group_names for name in names)
-        return replace(data, groups=len(names) * data.groups + code_of(data.X), group_names=both)
+        return replace(data, groups=len(names) * data.groups + code_of(data.inputs), group_names=both)
 
     return Parts(crossed(parts.train), crossed(parts.test), parts.schema)

@@ -18,12 +18,12 @@ from fairdp.streams import derived_key
 
 # The packages that decide what a training gives; the rest of the program only shows, saves, checks and spreads it.
 _DECIDING = (
-    *("streams.py", "randomness.py", "releases.py", "config", "data", "metrics", "accounting", "certify", "frontier"),
-    *("networks", "training", "methods", "run", "classifier.py", "commands/measuring.py"),
+    *("_scratch.py", "streams.py", "randomness.py", "releases.py", "config", "data", "metrics", "accounting"),
+    *("certify", "frontier", "networks", "training", "methods", "run", "classifier.py", "commands/measuring.py"),
     "saved/diagnostics.py",
     *("experiments/sweeps/fits.py", "experiments/sweeps/shifts.py"),
 )
-# Of these: what no training that is kept comes by. Tables in memory, proposals, notebooks and reasons.
+# Of these: what no kept training comes by. Tables in memory, proposals, notebooks and reasons.
 _NOT_DECIDING = ("data/encoder.py", "data/proposal.py", "run/notebook.py", "run/pipelines.py", "run/reason_words.py")
 
 # Libraries that numbers come from.

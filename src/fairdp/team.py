@@ -1,0 +1,252 @@
+"""The processes that fit one model together, as torchrun starts them: who is who, and what they tell each other.
+
+All of them run the same program, on the same records and with the same keys. What is dear, passing records through a
+model, each does for its share of the records; sums go to the first of them, which alone adds noise, spends and writes,
+and tells the others what it has released. Where there is one process only, nothing is told and torch is not needed.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from itertools import accumulate
+from queue import Empty, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from fairdp._checks import InputError
+
+if TYPE_CHECKING:  # Whoever only asks for help should wait for neither.
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+Result = TypeVar("Result")
+# How long one waits for another that is still there: encoding a large table takes its time.
+_PATIENCE = timedelta(minutes=60)
+DIGEST_BYTES = 32
+
+
+class WorkerLost(ConnectionError):
+    """Another process of the team is gone, or does not answer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """One of the processes that fit a model together; alone, where there is no other.
+
+    Parameters
+    ----------
+    rank, size
+        The number of this process, from zero, and how many there are.
+    group, store
+        What torch.distributed tells tensors and small things through; None alone.
+    """
+
+    rank: int = 0
+    size: int = 1
+    group: Any = None
+    store: Any = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that adds noise, spends, writes and prints."""
+        return self.rank == 0
+
+    def from_first(self, make: Callable[[], bytes]) -> bytes:
+        """What the first process makes, for all of them."""
+        if self.size == 1:
+            return make()
+        import torch
+
+        content = make() if self.is_first else b""
+        length = self.told(torch.tensor([len(content)]))
+        held = bytearray(content if self.is_first else bytes(int(length)))
+        return bytes(self.told(torch.frombuffer(held, dtype=torch.uint8)).numpy()) if held else b""
+
+    def told(self, value: "Tensor") -> "Tensor":
+        """The first process's value of a tensor, in place of that of the others, which has the same shape."""
+        if self.size > 1:
+            _safely(lambda dist: dist.broadcast(value, group=self.group, group_src=0))
+        return value
+
+    def added(self, counts: "NDArray[np.int64]") -> "NDArray[np.int64]":
+        """The sum of everybody's counts, for all of them; whole numbers need no order."""
+        if self.size == 1:
+            return counts
+        import torch
+
+        total = torch.from_numpy(counts.astype("int64"))
+        _safely(lambda dist: dist.all_reduce(total, group=self.group))
+        return total.numpy()
+
+    def send_to_first(self, rows: "Tensor") -> None:
+        """Hand rows to the first process, which waits for them."""
+        _safely(lambda dist: dist.send(rows, group=self.group, group_dst=0))
+
+    def received(self, rank: int, shape: tuple[int, int]) -> "Tensor":
+        """The rows in double precision that another process has sent to this one, the first."""
+        import torch
+
+        rows = torch.empty(shape, dtype=torch.float64)
+        _safely(lambda dist: dist.recv(rows, group=self.group, group_src=rank))
+        return rows
+
+    def after_first_here(self, make: Callable[[], Result]) -> Result:
+        """What each process makes, the first of every machine before the others, which find what it has left."""
+        if self.size == 1:
+            return make()
+        is_first_here = _whole("LOCAL_RANK", self.rank) == 0
+        found = make() if is_first_here else None
+        _safely(lambda dist: dist.barrier(group=self.group))
+        return make() if found is None else found
+
+    def agree(self, digest: bytes, what: str) -> None:
+        """Refuse, in every process, what is not the same in all of them; asked before anything is released."""
+        if self.size == 1:
+            return
+        import torch
+
+        own = torch.frombuffer(bytearray(digest), dtype=torch.uint8)
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        _safely(lambda dist: dist.all_gather(found, own, group=self.group))
+        others = [rank for rank, theirs in enumerate(found) if not torch.equal(theirs, found[0])]
+        if others:
+            raise InputError(f"worker {others[0]} has {what} than worker 0; start all {self.size} with the same.")
+
+    def speaks(self) -> bool:
+        """Whether it is for this process to say why all of them end: the first that asks."""
+        if self.size == 1:
+            return True
+        with suppress(Exception):
+            return bool(self.store.add("said why", 1) == 1)
+        # Whoever kept the store is gone, and cannot say it.
+        return True
+
+
+ALONE = Team()
+_ACTING: ContextVar[Team | None] = ContextVar("team", default=None)
+
+
+def world_size() -> int:
+    """How many processes there are, as launchers say it; one if nobody does."""
+    return _whole("WORLD_SIZE", 1)
+
+
+def the_team() -> Team:
+    """The process that this is, among those that a launcher has started together; alone, if none has."""
+    return _ACTING.get() or (ALONE if world_size() <= 1 else _joined())
+
+
+@contextmanager
+def acting_as(team: Team) -> Iterator[None]:
+    """Be one of a team of another making: for tests, whose processes are threads."""
+    token = _ACTING.set(team)
+    try:
+        yield
+    finally:
+        _ACTING.reset(token)
+
+
+def restarted() -> bool:
+    """Whether torchrun has started all processes again after it lost one; agents that lost none do not count it."""
+    own, team = _whole("TORCHELASTIC_RESTART_COUNT", 0) > 0, the_team()
+    if team.size == 1:
+        return own
+    import numpy as np
+
+    return bool(team.added(np.array([own]))[0])
+
+
+def starts_again() -> bool:
+    """Whether torchrun will start all processes again if this one fails."""
+    return _whole("TORCHELASTIC_RESTART_COUNT", 0) < _whole("TORCHELASTIC_MAX_RESTARTS", 0)
+
+
+def shares(sizes: Sequence[int], n_workers: int) -> list[int]:
+    """Who does each of some tasks of these sizes: neighbours are done by the same worker, and all have as much to do.
+
+    >>> shares([4, 4, 4, 2], 2), shares([7], 4)
+    ([0, 0, 1, 1], [2])
+    """
+    whole, middles = max(1, sum(sizes)), (end - size / 2 for end, size in zip(accumulate(sizes), sizes, strict=True))
+    return [min(int(middle * n_workers / whole), n_workers - 1) for middle in middles]
+
+
+def _whole(name: str, usual: int) -> int:
+    text = os.environ.get(name, "")
+    if text and not text.isdecimal():
+        raise InputError(f"the environment says {name}={text!r}, which is no whole number; unset it.")
+    return int(text or usual)
+
+
+@lru_cache(maxsize=1)
+def _joined() -> Team:
+    import torch.distributed as dist
+
+    def join(dist: Any) -> Team:
+        if dist.is_initialized():
+            # Somebody's own group, perhaps of another backend, which takes no tensors in main memory.
+            group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+            return Team(dist.get_rank(), dist.get_world_size(), group, dist.PrefixStore("fairdp", _store_of(dist)))
+        store, rank, size = next(dist.rendezvous("env://", timeout=_PATIENCE))
+        store = dist.PrefixStore(f"fairdp {_attempt()}", store)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+        return Team(rank, size, dist.group.WORLD, store)
+
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    if missing and not dist.is_initialized():
+        raise InputError(
+            f"the environment says WORLD_SIZE={world_size()}, but not {missing[0]}; start with torchrun, or unset it."
+        )
+    if not dist.is_initialized() and not _whole("RANK", 0) < world_size():
+        raise InputError(f"RANK={os.environ['RANK']} must be below WORLD_SIZE={world_size()}; ranks begin at zero.")
+    return _while_signals_are_heard(lambda: _safely(join))
+
+
+def _while_signals_are_heard(wait: Callable[[], Result]) -> Result:
+    """The result of something that may wait for long in torch, which would let neither Ctrl-C nor SIGTERM through."""
+    found: Queue[tuple[Result | None, BaseException | None]] = Queue()
+
+    def run() -> None:
+        try:
+            found.put((wait(), None))
+        except BaseException as error:
+            found.put((None, error))
+
+    Thread(target=run, daemon=True).start()
+    while True:
+        with suppress(Empty):
+            result, error = found.get(timeout=0.2)
+            if error is not None:
+                raise error
+            return cast(Result, result)
+
+
+def _attempt() -> str:
+    """What tells this start of all processes from an earlier one, whose keys the store may still hold.
+
+    A static rendezvous, which has no id, keeps its store and counts for all alike; any other has a new one every time,
+    and agents that lost no process count no start.
+    """
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if os.environ.get("TORCHELASTIC_RUN_ID") == "none" else "0"
+
+
+def _store_of(dist: Any) -> Any:
+    return dist.distributed_c10d._get_default_store()
+
+
+def _safely(tell: Callable[[Any], Result]) -> Result:
+    """What torch.distributed answers; where it does not, somebody is lost."""
+    import torch.distributed as dist
+
+    try:
+        return tell(dist)
+    except (RuntimeError, ValueError, OSError) as error:
+        # Of what gloo says, the first sentence, without the line of its source.
+        reason = re.sub(r"^\[[^]]*\] ", "", " ".join(str(error).split())).split(". ")[0]
+        raise WorkerLost(f"a worker was lost, so that all of them end ({reason[:160]}).") from None

@@ -1,0 +1,69 @@
+"""Who a process is among those that were started together, by what launchers say in the environment."""
+
+import pytest
+
+from fairdp import cli
+from fairdp._checks import InputError
+from fairdp.team import ALONE, shares, starts_again, the_team, world_size
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """An environment that says just this."""
+
+    def say(**variables: str) -> None:
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return say
+
+
+def test_without_a_launcher_a_process_is_alone(said):
+    said()
+    assert the_team() is ALONE
+    said(WORLD_SIZE="1", RANK="0")
+    assert the_team() is ALONE
+    assert world_size() == 1
+
+
+@pytest.mark.parametrize("rubbish", ["two", "-1", "1.5", " 2"])
+def test_rubbish_is_refused_in_one_line_by_every_command(said, rubbish, capsys):
+    said(WORLD_SIZE=rubbish)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["methods"])
+    assert ended.value.code == cli.BAD_INPUT
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert f"WORLD_SIZE={rubbish!r}" in line
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"WORLD_SIZE": "2"}, "not RANK"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1"}, "not MASTER_PORT"),
+        ({"WORLD_SIZE": "2", "RANK": "5", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}, "RANK=5 must be below"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(said, variables, words):
+    said(**variables)
+    with pytest.raises(InputError, match=words):
+        the_team()
+
+
+def test_torchrun_says_whether_it_starts_again(monkeypatch):
+    for count, most, expected in (("0", "2", True), ("2", "2", False), ("", "", False)):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+        monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", most)
+        assert starts_again() == expected
+
+
+def test_shares_are_neighbours_and_none_is_left_out():
+    assert shares([], 3) == []
+    for sizes in ([5], [1, 1], [3, 3, 3, 3], [10, 1, 1, 1], [0, 0, 7]):
+        for n_workers in (1, 2, 5):
+            found = shares(sizes, n_workers)
+            assert found == sorted(found)
+            assert set(found) <= set(range(n_workers))
