@@ -19,6 +19,7 @@ ABOUT = {
     "_format": "numbers and small tables for people",
     "_scratch": "large arrays in files without a name",
     "streams": "keyed random words, keys that only go forward",
+    "launch": "what a launcher says, and remembers over starts",
     "team": "the processes that fit one model together",
     "randomness": "the keys of a run, exact discrete noise",
     "releases": "the one door out of the records",

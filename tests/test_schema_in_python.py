@@ -208,7 +208,7 @@ def test_a_column_of_words_is_refused_and_some_words_are_missing_numbers(model):
     some = NEW.assign(years=["many", *NEW["years"].astype(str)[1:]])
     assert np.array_equal(model.predict_proba(some)[1:], model.predict_proba(NEW)[1:])
     for measured in (model.predict, model.predict_proba, model.evaluate):
-        with pytest.raises(DataError, match=r"^column 'years' holds no number in 100 of 100 cells"):
+        with pytest.raises(DataError, match=r"^column 'years' holds no number or date in 100 of 100 cells"):
             measured(NEW.assign(years="many"))
 
 

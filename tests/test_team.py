@@ -1,10 +1,16 @@
 """Who a process is among those that were started together, by what launchers say in the environment."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
 import pytest
+from torch.distributed import HashStore
 
 from fairdp import cli
 from fairdp._checks import InputError
-from fairdp.team import ALONE, shares, starts_again, the_team, world_size
+from fairdp.launch import met, starts_again, world_size
+from fairdp.team import ALONE, shares, the_team
 
 
 @pytest.fixture
@@ -67,3 +73,39 @@ def test_shares_are_neighbours_and_none_is_left_out():
             found = shares(sizes, n_workers)
             assert found == sorted(found)
             assert set(found) <= set(range(n_workers))
+
+
+def store_that_waits() -> HashStore:
+    """For some seconds, where torch's own would wait for minutes."""
+    store = HashStore()
+    store.set_timeout(timedelta(seconds=10))
+    return store
+
+
+@pytest.mark.parametrize("late", [0, 1, 2, 3])
+def test_every_start_has_a_name_of_its_own_though_the_store_stays(late):
+    """Torchrun keeps the store when it starts all again; whoever comes first finds what an earlier start has left."""
+    store, size, names = store_that_waits(), 4, []
+
+    def process(rank: int) -> str:
+        time.sleep(0.3 * (rank == late))
+        return met(store, rank, size)
+
+    for _ in range(3):
+        with ThreadPoolExecutor(size) as pool:
+            found = list(pool.map(process, range(size)))
+        assert len(set(found)) == 1
+        names += found[:1]
+    assert len(set(names)) == 3
+
+
+def test_the_name_that_an_earlier_start_has_left_would_be_taken_for_this_one():
+    """The twin: whoever takes the name as it stands has an earlier one, with the addresses of those that are gone."""
+    store = store_that_waits()
+    with ThreadPoolExecutor(2) as pool:
+        before = list(pool.map(lambda rank: met(store, rank, 2), range(2)))
+        second = pool.submit(met, store, 1, 2)
+        time.sleep(0.2)
+        assert store.get("fairdp first").decode() == before[0]
+        assert not second.done()
+        assert met(store, 0, 2) == second.result() != before[0]

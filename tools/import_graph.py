@@ -9,7 +9,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairdp"
 # Lowest first: a package imports only packages of earlier lines. A name is a package, or a module at the top.
 LAYERS = """
     _checks _files _folders _format _scratch
-    streams team
+    streams launch
+    team
     randomness releases
     config
     data

@@ -10,15 +10,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from queue import Empty, Queue
+from secrets import token_hex
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fairdp._checks import InputError
+from fairdp.launch import PATIENCE, met, whole_number, world_size
 
 if TYPE_CHECKING:  # Whoever only asks for help should wait for neither.
     import numpy as np
@@ -26,13 +27,15 @@ if TYPE_CHECKING:  # Whoever only asks for help should wait for neither.
     from torch import Tensor
 
 Result = TypeVar("Result")
-# How long one waits for another that is still there: encoding a large table takes its time.
-_PATIENCE = timedelta(minutes=60)
 DIGEST_BYTES = 32
 
 
 class WorkerLost(ConnectionError):
     """Another process of the team is gone, or does not answer."""
+
+
+class Disagreement(InputError):
+    """Not all processes were given the same, which all of them know at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +103,7 @@ class Team:
         """What each process makes, the first of every machine before the others, which find what it has left."""
         if self.size == 1:
             return make()
-        is_first_here = _whole("LOCAL_RANK", self.rank) == 0
+        is_first_here = whole_number("LOCAL_RANK", self.rank) == 0
         found = make() if is_first_here else None
         _safely(lambda dist: dist.barrier(group=self.group))
         return make() if found is None else found
@@ -116,7 +119,7 @@ class Team:
         _safely(lambda dist: dist.all_gather(found, own, group=self.group))
         others = [rank for rank, theirs in enumerate(found) if not torch.equal(theirs, found[0])]
         if others:
-            raise InputError(f"worker {others[0]} has {what} than worker 0; start all {self.size} with the same.")
+            raise Disagreement(f"worker {others[0]} has {what} than worker 0; start all {self.size} with the same.")
 
     def speaks(self) -> bool:
         """Whether it is for this process to say why all of them end: the first that asks."""
@@ -130,11 +133,6 @@ class Team:
 
 ALONE = Team()
 _ACTING: ContextVar[Team | None] = ContextVar("team", default=None)
-
-
-def world_size() -> int:
-    """How many processes there are, as launchers say it; one if nobody does."""
-    return _whole("WORLD_SIZE", 1)
 
 
 def the_team() -> Team:
@@ -152,21 +150,6 @@ def acting_as(team: Team) -> Iterator[None]:
         _ACTING.reset(token)
 
 
-def restarted() -> bool:
-    """Whether torchrun has started all processes again after it lost one; agents that lost none do not count it."""
-    own, team = _whole("TORCHELASTIC_RESTART_COUNT", 0) > 0, the_team()
-    if team.size == 1:
-        return own
-    import numpy as np
-
-    return bool(team.added(np.array([own]))[0])
-
-
-def starts_again() -> bool:
-    """Whether torchrun will start all processes again if this one fails."""
-    return _whole("TORCHELASTIC_RESTART_COUNT", 0) < _whole("TORCHELASTIC_MAX_RESTARTS", 0)
-
-
 def shares(sizes: Sequence[int], n_workers: int) -> list[int]:
     """Who does each of some tasks of these sizes: neighbours are done by the same worker, and all have as much to do.
 
@@ -177,13 +160,6 @@ def shares(sizes: Sequence[int], n_workers: int) -> list[int]:
     return [min(int(middle * n_workers / whole), n_workers - 1) for middle in middles]
 
 
-def _whole(name: str, usual: int) -> int:
-    text = os.environ.get(name, "")
-    if text and not text.isdecimal():
-        raise InputError(f"the environment says {name}={text!r}, which is no whole number; unset it.")
-    return int(text or usual)
-
-
 @lru_cache(maxsize=1)
 def _joined() -> Team:
     import torch.distributed as dist
@@ -191,11 +167,13 @@ def _joined() -> Team:
     def join(dist: Any) -> Team:
         if dist.is_initialized():
             # Somebody's own group, perhaps of another backend, which takes no tensors in main memory.
-            group = dist.new_group(backend="gloo", timeout=_PATIENCE)
-            return Team(dist.get_rank(), dist.get_world_size(), group, dist.PrefixStore("fairdp", _store_of(dist)))
-        store, rank, size = next(dist.rendezvous("env://", timeout=_PATIENCE))
-        store = dist.PrefixStore(f"fairdp {_attempt()}", store)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
+            group = dist.new_group(backend="gloo", timeout=PATIENCE)
+            team = Team(dist.get_rank(), dist.get_world_size(), group)
+            start = team.from_first(lambda: token_hex().encode()).decode()
+            return replace(team, store=dist.PrefixStore(start, dist.distributed_c10d._get_default_store()))
+        store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))
+        store = dist.PrefixStore(met(store, rank, size), store)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
         return Team(rank, size, dist.group.WORLD, store)
 
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
@@ -203,7 +181,7 @@ def _joined() -> Team:
         raise InputError(
             f"the environment says WORLD_SIZE={world_size()}, but not {missing[0]}; start with torchrun, or unset it."
         )
-    if not dist.is_initialized() and not _whole("RANK", 0) < world_size():
+    if not dist.is_initialized() and not whole_number("RANK", 0) < world_size():
         raise InputError(f"RANK={os.environ['RANK']} must be below WORLD_SIZE={world_size()}; ranks begin at zero.")
     return _while_signals_are_heard(lambda: _safely(join))
 
@@ -225,19 +203,6 @@ def _while_signals_are_heard(wait: Callable[[], Result]) -> Result:
             if error is not None:
                 raise error
             return cast(Result, result)
-
-
-def _attempt() -> str:
-    """What tells this start of all processes from an earlier one, whose keys the store may still hold.
-
-    A static rendezvous, which has no id, keeps its store and counts for all alike; any other has a new one every time,
-    and agents that lost no process count no start.
-    """
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if os.environ.get("TORCHELASTIC_RUN_ID") == "none" else "0"
-
-
-def _store_of(dist: Any) -> Any:
-    return dist.distributed_c10d._get_default_store()
 
 
 def _safely(tell: Callable[[Any], Result]) -> Result:

@@ -1,4 +1,4 @@
-"""A model from five million rows: read in batches, encoded into one matrix and split in place."""
+"""A model from five million rows: read in batches, encoded into narrow rows of a file, and read when sampled."""
 
 import json
 import subprocess
@@ -31,7 +31,8 @@ SCHEMA = {
 # Ten epochs: each step takes every record with a chance of 0.002.
 TEN_EPOCHS = ("--sample-rate", "0.002", "--n-steps", "5000")
 FEW_STEPS = ("--sample-rate", "0.002", "--n-steps", "50")
-LIMIT = 2 * 2**20
+# Kibibytes: some .6 GiB are needed, half of which could be given back; held as a whole, the table takes almost 2 GiB.
+LIMIT = 2**20
 
 IMPORTS = "import fairdp.classifier, pandas, pyarrow.parquet, sklearn, torch"
 COMMAND = "from fairdp.cli import main; main()"
@@ -94,7 +95,7 @@ def fit_of(table: Path, *settings: str) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(("ending", "settings"), [("parquet", TEN_EPOCHS), ("csv", FEW_STEPS)], ids=["parquet", "csv"])
-def test_five_million_rows_are_trained_on_in_two_gibibytes_above_the_libraries(tmp_path, ending, settings):
+def test_five_million_rows_are_trained_on_in_a_gibibyte_above_the_libraries(tmp_path, ending, settings):
     table = large_table(tmp_path / f"large.{ending}")
     libraries, _ = measured(IMPORTS)
     peak, printed = measured(COMMAND, *fit_of(table, *settings))

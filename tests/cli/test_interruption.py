@@ -1,6 +1,9 @@
 """Ctrl-C in `fairdp fit`: one line says what is kept and how to go on."""
 
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
 
@@ -81,3 +84,28 @@ def test_a_second_signal_does_not_cut_the_clearing_up_short(run, monkeypatch, tm
     monkeypatch.setattr(fit, "run_fit", terminated)
     assert run(*FIT).code == 143
     assert (tmp_path / "cleared").exists()
+
+
+def test_an_error_that_a_signal_has_led_to_is_no_fault_of_the_program(run, monkeypatch):
+    """Cut off by a signal, an import may fail in words of its own when it is tried again."""
+
+    def terminated(task):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        raise ImportError("is already registered")
+
+    monkeypatch.setattr(fit, "run_fit", terminated)
+    result = run(*FIT)
+    assert (result.code, result.err) == (143, "fairdp: terminated: no file was left half-written.\n")
+    monkeypatch.setattr(fit, "run_fit", lambda task: 1 / 0)
+    assert run(*FIT).code == 3
+
+
+def test_a_reader_who_has_seen_enough_is_no_failure_and_hides_no_miss():
+    """`fairdp fit … | head -1`: rich ends the program there, with a code that says that a target was missed."""
+    command = [sys.executable, "-m", "fairdp", *FIT, "--n-steps", "5", "--seed", "0", "--epsilon", "1"]
+    for more, code in (([], 0), (["--require-tau", "0.0001"], 1)):
+        with subprocess.Popen([*command, *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.wait() == code

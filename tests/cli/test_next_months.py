@@ -107,6 +107,15 @@ def test_evaluate_and_certify_count_and_name_the_positive_decision(run, model, p
         assert "column 'age': of 800 cells 10 out of range (moved to the bounds)." in answer.err
 
 
+def test_a_column_that_is_mostly_beyond_its_bounds_is_warned_of(run, model, place):
+    rows = this_month(100, seed=7).astype(object)
+    for n_beyond, warned in ((50, False), (51, True)):
+        rows.loc[: n_beyond - 1, "age"] = 500
+        rows.to_csv("later.csv", index=False)
+        said = run("predict", "model", "later.csv", "--out", "some.csv").err
+        assert ("warning: column 'age' lies beyond the declared bounds in" in said) == warned, said
+
+
 def test_a_missing_column_or_one_that_is_mostly_unreadable_is_refused_by_predict_and_told_by_fit(run, model, place):
     rows = this_month(100, seed=6).astype(object)
     rows.drop(columns="job").to_csv("short.csv", index=False)
@@ -121,7 +130,7 @@ def test_a_missing_column_or_one_that_is_mostly_unreadable_is_refused_by_predict
     for command in (("predict", "model", "more.csv", "--out", "none.csv"), ("evaluate", "model", "more.csv")):
         refused = run(*command)
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-        assert "column 'income' holds no number in 51 of 100 cells" in refused.err
+        assert "column 'income' holds no number or date in 51 of 100 cells" in refused.err
         assert "--decimal" in refused.err
     assert not Path("none.csv").exists()
     wrong = this_month().astype({"income": object}).assign(income="1.234,5")
@@ -129,7 +138,7 @@ def test_a_missing_column_or_one_that_is_mostly_unreadable_is_refused_by_predict
     fitted = run("fit", "wrong.csv", "--schema", "schema.yaml", "--json", *SHORT)
     assert fitted.code in (0, 1), fitted.err
     assert json.loads(fitted.out)["treated"] == {"income": {"unreadable": 1500}}
-    assert "column 'income' holds no number in 1500 of 1500 cells" in fitted.err
+    assert "column 'income' holds no number or date in 1500 of 1500 cells" in fitted.err
 
 
 @pytest.mark.parametrize("command", ["schema", "fit", "clean", "compare"])

@@ -69,10 +69,11 @@ def test_two_processes_make_the_model_of_one_and_one_of_them_prints(place):
     assert entries(place / "ledger") == 1
 
 
-def test_a_killed_worker_ends_all_with_one_line_and_torchrun_goes_on_from_there(place):
+@pytest.mark.parametrize("static", [False, True])
+def test_a_killed_worker_ends_all_with_one_line_and_torchrun_goes_on_from_there(place, static):
     killing = [str(HERE / "killed.py"), "1", "17", "note"]
     fit = [*FIT, "--ledger", "ledger", "--checkpoint", "run", "--out", "model"]
-    ended = by_torchrun(2, [*killing, *fit], restarts=1, cwd=place)
+    ended = by_torchrun(2, [*killing, *fit], restarts=1, static=static, cwd=place, seconds=120)
     assert ended.code == 0, ended.err
     assert len(ended.lines) == 1, ended.err
     assert "a worker was lost" in ended.lines[0] or "terminated" in ended.lines[0]
@@ -107,7 +108,7 @@ def test_workers_that_were_given_something_else_are_refused_before_anything_is_s
     assert [each.code for each in ended] == [2, 2]
     said = [line for each in ended for line in each.lines]
     assert len(said) == 1
-    assert ("another table" if differs == "records" else "other options") in said[0]
+    assert ("another 'table.csv', or none," if differs == "records" else "other options") in said[0]
     assert not (place / "model").exists()
     assert not (place / "ledger").exists() or entries(place / "ledger") == 0
 
@@ -168,3 +169,32 @@ def test_a_missed_target_is_not_trained_again(place):
         ended = by_torchrun(2, ["-m", "fairdp", *fit, *more], restarts=1, cwd=place)
         assert ended.code == 1
         assert entries(place / "ledger") == before + 1
+
+
+def test_a_refusal_is_not_overruled_by_a_second_start(place):
+    """The checkpoint of another run is refused; started again, nobody goes on with it, and nobody begins."""
+    other = [*FIT, "--ledger", "ledger", "--checkpoint", "run", "--out", "other"]
+    killed = by_torchrun(2, [str(HERE / "killed.py"), "1", "9", "note", *other], cwd=place)
+    assert (killed.code, (place / "run").exists()) == (1, True)
+    before = (place / "run").read_bytes()
+    for size in (1, 2):
+        fit = [*FIT, "--ledger", "ledger", "--checkpoint", "run", "--out", f"model{size}"]
+        ended = by_torchrun(size, ["-m", "fairdp", *fit], restarts=2, cwd=place, seconds=120)
+        assert len(ended.lines) == 1, ended.err
+        assert "exists already" in ended.lines[0]
+        assert not (place / f"model{size}").exists()
+    assert (place / "run").read_bytes() == before
+    assert entries(place / "ledger") == 1
+
+
+def test_a_worker_without_the_test_file_is_noticed_before_columns_are_paid_for(place):
+    write_table(place / "test.csv", n_rows=50)
+    plain = ["-m", "fairdp", "fit", "table.csv", "--label", "granted", "--sensitive", "sex", "--n-steps", "5"]
+    fit = [*plain, "--ledger", "ledger", "--out", "model", "--test", "test.csv"]
+    second = [*fit[:-1], "nothere.csv"]
+    ended = by_hand([fit, second], cwd=place, seconds=90)
+    assert [each.code for each in ended] == [2, 2]
+    said = [line for each in ended for line in each.lines]
+    assert len(said) == 1, said
+    assert "or none, than worker 0" in said[0]
+    assert not (place / "ledger").exists() or entries(place / "ledger") == 0

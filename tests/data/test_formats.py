@@ -143,7 +143,7 @@ def test_a_declared_format_is_not_guessed_again(tmp_path):
     told = []
     encode_file(path, wrong, tell=told.append)
     with pytest.raises(
-        ValueError, match=r"^column 'income' holds no number in \d+ of \d+ cells: .* decimal, thousands"
+        ValueError, match=r"^column 'income' holds no number or date in \d+ of \d+ cells: .* decimal, thousands"
     ):
         refuse_unreadable(told)
 

@@ -156,6 +156,7 @@ def test_a_file_written_by_hand(tmp_path):
         ("label: y", "label: y\ndeclared: 0", r"declared must be true or false, without quotes, got 0\.$"),
         ("label: y", "label: y\ndeclared:", r"declared must be true or false, without quotes, got None\.$"),
         ("label: y", "label: {", r"is neither YAML nor JSON: line \d+ cannot be read"),
+        (WRITTEN_BY_HAND, "", r"schema is empty; write it again"),
         (WRITTEN_BY_HAND, "just words", r"schema must be a mapping of names to values, got str"),
     ],
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairdp.frontier.advice import _target
 from fairdp.frontier.events import Events
 from fairdp.frontier.evidence import HELD_OUT, TRAINING, Evidence
 from fairdp.frontier.judging import Quality, TargetMet, is_collapsed, judged_quality, met, verdict_of
@@ -178,3 +179,17 @@ def test_what_has_collapsed(positive_rate, base_rate, collapsed):
 def test_one_word(learnt, aim, positive_rate, verdict):
     known = None if learnt is None else quality(learnt)
     assert verdict_of(known, None if aim is None else target(aim), positive_rate) == verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "estimate", "chance"),
+    [("max_gap", 0.163, True), ("max_gap", 0.158, False), ("min_ratio", 0.037, True), ("min_ratio", 0.045, False)],
+)
+def test_an_interval_that_leaves_the_target_out_and_decides_nothing_is_explained(kind, estimate, chance):
+    """An error of .03 reaches .0588 to either side of the estimate, and the target is .1."""
+    target = TargetMet(
+        metric="demographic_parity", kind=kind, value=0.1, estimate=estimate, error=0.03, met="undecided"
+    )
+    said = _target(target)
+    assert ("undecided, because the largest of several gaps may look so by chance." in said) == chance
+    assert "missed" in _target(replace(target, met="no"))

@@ -18,7 +18,7 @@ def part(block: int, number: int) -> torch.Tensor:
 
 
 def summed(rows=None) -> torch.Tensor:
-    return summed_in_order(BLOCKS, part, n_numbers=40, team=the_team(), rows=rows)
+    return torch.stack(summed_in_order(BLOCKS, part, n_numbers=40, team=the_team(), rows=rows))
 
 
 def by_hand(rows: list[int]) -> torch.Tensor:
@@ -61,5 +61,14 @@ def test_eight_parts_are_shared_evenly(n_workers):
 
 
 def test_without_records_nothing_is_added():
-    assert not summed_in_order([[], []], part, n_numbers=3, team=ALONE).any()
-    assert not together(3, lambda: summed_in_order([[]], part, n_numbers=3, team=the_team()))[0].any()
+    [total] = summed_in_order([[], []], part, n_numbers=3, team=ALONE)
+    assert total.tolist() == [0, 0, 0]
+    [[shared], *_] = together(3, lambda: summed_in_order([[]], part, n_numbers=3, team=the_team()))
+    assert shared.tolist() == [0, 0, 0]
+
+
+def test_what_a_part_adds_is_left_as_it_is():
+    """Whoever computes a part may keep what it returned."""
+    kept = torch.ones(3, dtype=torch.float64)
+    [total] = summed_in_order([[1, 1]], lambda block, number: kept, n_numbers=3, team=ALONE)
+    assert (total.tolist(), kept.tolist()) == ([2, 2, 2], [1, 1, 1])

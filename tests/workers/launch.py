@@ -38,10 +38,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def by_torchrun(
-    n_workers: int, program: Sequence[str], *, restarts: int = 0, cwd: Path | None = None, seconds: float = 600
+    n_workers: int,
+    program: Sequence[str],
+    *,
+    restarts: int = 0,
+    static: bool = False,
+    cwd: Path | None = None,
+    seconds: float = 600,
 ) -> Ended:
-    """Start so many processes with torchrun."""
-    options = ["--nproc-per-node", str(n_workers), "--max-restarts", str(restarts), "--master-port", str(free_port())]
+    """Start so many processes with torchrun, as a user does; or with the static rendezvous of several hosts."""
+    options = ["--nproc-per-node", str(n_workers), "--max-restarts", str(restarts)]
+    options += ["--master-port", str(free_port())] if static else []
     start = time.monotonic()
     done = subprocess.run(
         [TORCHRUN, *options, *program],

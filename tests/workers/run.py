@@ -66,7 +66,8 @@ def count_killed() -> Iterator[Row]:
 def _killed(place: Path, name: str, method: str, size: int, rank: int, step: int, *, restarts: int) -> Row:
     note, fit = place / f"note-{name}", _arguments(method, f"model-{name}", f"checkpoint-{name}")
     killing = [str(HERE / "killed.py"), str(rank), str(step), str(note)]
-    ended = by_torchrun(size, [*killing, *fit], restarts=restarts, cwd=place)
+    # Every other pair of runs meets at a fixed port, as several hosts do.
+    ended = by_torchrun(size, [*killing, *fit], restarts=restarts, static=bool(int(name) // 2 % 2), cwd=place)
     seconds = None if restarts else time.time() - float(note.read_text())
     if not restarts:
         by_torchrun(size, ["-m", "fairdp", *fit, "--resume"], cwd=place)

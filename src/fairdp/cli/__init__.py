@@ -14,6 +14,7 @@ from fairdp.cli.certify import certify
 from fairdp.cli.compare import compare
 from fairdp.cli.data import data
 from fairdp.cli.demo import demo
+from fairdp.cli.exits import BAD_INPUT, DONE, INTERNAL, to_any_reader
 from fairdp.cli.export import export
 from fairdp.cli.fit import fit
 from fairdp.cli.flags import in_flags
@@ -41,7 +42,6 @@ from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 from fairdp.cli.workers import among_workers, ending_at_once, may_speak
 
-DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
 _LONGEST_LINE = 1600
 
 
@@ -115,10 +115,6 @@ def _exit_after(arguments: list[str]) -> None:
         sys.exit(DONE)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
-    except BrokenPipeError:
-        # Whoever reads our output has seen enough (`fairdp … | head`): that is not a failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(DONE)
     except (click.Abort, KeyboardInterrupt) as stop:
         end_workers()
         _fail(str(stop) or ended_in_words(stop), TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
@@ -129,7 +125,7 @@ def _exit_after(arguments: list[str]) -> None:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
         _fail(f"{error.format_message()}{hint}", BAD_INPUT)
     except click.ClickException as error:
-        _fail(error.format_message(), BAD_INPUT)
+        _fail(error.format_message(), BAD_INPUT, error.__cause__)
     except Exception as error:
         if os.environ.get("FAIRDP_DEBUG"):
             raise
@@ -142,10 +138,8 @@ def _run(arguments: list[str]) -> None:
     # Not click's own `main`, which calls a closed pipe a failure.
     with among_workers(arguments), fairdp.make_context("fairdp", arguments) as context:
         try:
-            fairdp.invoke(context)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
+            with to_any_reader():
+                fairdp.invoke(context)
         except MemoryError:
             # Of a table, a schema or a model that is too large: nothing that the program could mend.
             raise click.ClickException("there is not enough memory for this table, schema or model.") from None
@@ -186,11 +180,11 @@ def _invoked(arguments: list[str]) -> click.Command:
     return command
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int, error: BaseException | None = None) -> None:
     line = " ".join(message.split())
     # A message may quote what it refuses, of any length; the remedy stands at its end.
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
-    if may_speak():
+    if may_speak(error):
         click.echo(f"fairdp: {line}", err=True)
     sys.exit(code)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairdp.cli.exits import exit_unless_met
+from fairdp.cli.exits import exit_unless_met, to_any_reader
 from fairdp.cli.options import (
     format_options,
     json_option,
@@ -83,5 +83,6 @@ def certify(
         of=of,
     )
     report = run_certify(task)
-    print_certificate(report, as_json=as_json, verbose=verbose)
+    with to_any_reader():
+        print_certificate(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=require_tau)

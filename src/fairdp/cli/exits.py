@@ -1,5 +1,9 @@
-"""Exit codes of commands whose result misses what was asked of it."""
+"""Exit codes: what they are, and which a result has that misses what was asked of it."""
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +15,22 @@ from fairdp.cli.flags import in_flags
 if TYPE_CHECKING:
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.frontier.verdict import Verdict
+
+DONE, MISSED, BAD_INPUT, INTERNAL = 0, 1, 2, 3
+
+
+@contextmanager
+def to_any_reader() -> Iterator[None]:
+    """Print to somebody who may have seen enough (`fairdp … | head`): no failure, and it hides no miss."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as stop:
+        # By which rich says the same, having done the same.
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
 
 
 def exit_unless_met(certificate: "Certificate | NotCertified", *, required: float | None) -> None:
@@ -27,7 +47,7 @@ def exit_unless_met(certificate: "Certificate | NotCertified", *, required: floa
         if gap.claimed and gap.tau > required:
             click.echo(f"{missed} {metric} is certified at {bound_above(gap.tau)}.", err=True)
     if not certificate.met:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(MISSED)
 
 
 def exit_unless_good(verdict: "Verdict", *, strict: bool) -> None:
@@ -36,7 +56,7 @@ def exit_unless_good(verdict: "Verdict", *, strict: bool) -> None:
     if target is not None and target.explicit and target.met == "no":
         flag = "--max-gap" if target.kind == "max_gap" else "--min-ratio"
         click.echo(f"missed: {flag} {target.value:g}: estimated at {target.estimate:.3f}.", err=True)
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(MISSED)
     if strict and verdict.verdict != "good":
         click.echo(f"missed: --strict: the verdict is {verdict.verdict}.", err=True)
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(MISSED)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fairdp.cli.exits import exit_unless_good, exit_unless_met
+from fairdp.cli.exits import exit_unless_good, exit_unless_met, to_any_reader
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
     data_options,
@@ -104,7 +104,8 @@ def fit(
             join_fit(task)
             return
         report = run_fit(task)
-    print_fit(report, as_json=as_json, verbose=verbose)
+    with to_any_reader():
+        print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])
     exit_unless_good(report.verdict, strict=strict)
 

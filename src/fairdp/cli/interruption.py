@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairdp.team import WorkerLost, starts_again
+from fairdp.launch import starts_again
+from fairdp.team import WorkerLost
 
 INTERRUPTED, TERMINATED = 130, 143
+_ASKED = threading.Event()
 
 
 class Terminated(KeyboardInterrupt):
@@ -19,8 +21,10 @@ class Terminated(KeyboardInterrupt):
 @contextmanager
 def ending_in_order() -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does, so that files are cleared away; the first one counts."""
+    _ASKED.clear()
 
     def end(number: int, frame: object) -> None:
+        _ASKED.set()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise Terminated
 
@@ -29,9 +33,19 @@ def ending_in_order() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, end) if in_main_thread else None
     try:
         yield
+    except Exception as error:
+        # Whoever was at work may have made an error of its own of it: an import that is cut off can fail later.
+        if is_ending():
+            raise Terminated from error
+        raise
     finally:
         if in_main_thread:
             signal.signal(signal.SIGTERM, before)
+
+
+def is_ending() -> bool:
+    """Whether the system has asked this process to end."""
+    return _ASKED.is_set()
 
 
 def end_workers() -> None:

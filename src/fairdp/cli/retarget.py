@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fairdp.cli.exits import exit_unless_good
+from fairdp.cli.exits import exit_unless_good, to_any_reader
 from fairdp.cli.options import json_option, parameter_options, verbose_option
 
 
@@ -32,5 +32,6 @@ def retarget(
     from fairdp.commands.retarget import retarget_saved
 
     report = retarget_saved(folder, out, max_gap=max_gap, min_ratio=min_ratio, price=price)
-    print_retargeted(report, as_json=as_json, verbose=verbose)
+    with to_any_reader():
+        print_retargeted(report, as_json=as_json, verbose=verbose)
     exit_unless_good(report.verdict, strict=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from fairdp.cli.exits import exit_unless_met
+from fairdp.cli.exits import exit_unless_met, to_any_reader
 from fairdp.cli.grid import read_grid
 from fairdp.cli.interruption import saying_what_is_kept
 from fairdp.cli.options import (
@@ -100,5 +100,6 @@ def tune(
             search=Search(grid=grid, within_gap=within_gap, expected_trials=expected_trials),
         )
         report = run_fit(task)
-    print_fit(report, as_json=as_json, verbose=verbose)
+    with to_any_reader():
+        print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])

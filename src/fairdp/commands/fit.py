@@ -25,7 +25,7 @@ from fairdp.data.treatments import counts_by_column
 from fairdp.frontier.points import FrontierPoint, chosen_point, frontier_points
 from fairdp.ledger.spending import Spending
 from fairdp.methods import METHODS
-from fairdp.run.agreement import agree_on_program, agree_on_table
+from fairdp.run.agreement import agree_on_files, agree_on_program
 from fairdp.run.checkpoint import resumed_checkpoint
 from fairdp.run.hold_out import declared_sizes
 from fairdp.run.plan import PlannedRun
@@ -36,7 +36,7 @@ from fairdp.saved.fitted import saved_form
 from fairdp.saved.folder import MARKER, write_model
 from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints
-from fairdp.team import restarted, the_team
+from fairdp.team import the_team
 from fairdp.tuning import tune
 
 
@@ -46,7 +46,7 @@ def run_fit(task: FitTask) -> FitReport:
     Of a team, this is what its first process does.
     """
     agree_on_program(task.compared)
-    task = task.continued() if restarted() else task
+    task = task.continued()
     # Data sets that are known by name are published: what is learnt from them need not be added up.
     path = None if task.source.table is None else task.ledger
     command = "fit" if task.search is None else "tune"
@@ -61,7 +61,7 @@ def run_fit(task: FitTask) -> FitReport:
 def join_fit(task: FitTask) -> None:
     """What the other processes of a team do: read and train along with the first, which writes and reports."""
     agree_on_program(task.compared)
-    task = task.continued() if restarted() else task
+    task = task.continued()
     with Spending(None, command="fit") as unpaid:
         _fitted(replace(task, out=None), unpaid)
 
@@ -70,8 +70,9 @@ def _fitted(task: FitTask, spending: Spending) -> tuple[FairDPClassifier, UsedRe
     estimator = FairDPClassifier(**task.parameters)
     chosen = RunSettings.of(**estimator.get_params(deep=False))
     _check_serves(estimator.method, task.source)
-    if task.source.table is not None:
-        agree_on_table(task.source.table)
+    for path in (task.source.table, task.source.schema, task.source.test):
+        if path is not None:
+            agree_on_files(path)
     split_key = _split_key(task, chosen)
     reader = _reader(task, chosen, spending)
 

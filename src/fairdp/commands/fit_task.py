@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from fairdp._checks import InputError
 from fairdp.commands.records import Source
+from fairdp.launch import note, noted
+from fairdp.run.checkpoint import check_new
 from fairdp.saved.folder import MARKER
 from fairdp.team import the_team
+
+# What a launch notes before its run may be paid for, and the process that has noted it.
+_BEGUN, _PROCESS = "begun", token_hex()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +33,32 @@ class FitTask:
 
     @property
     def compared(self) -> tuple[object, ...]:
-        """What all processes of a team must be told alike; where files are, and which of them write, may differ."""
+        """What all processes of a team must be told alike; where files are may differ, and which of them write."""
         source = replace(self.source, table=None, schema=None, test=None, cache=None)
-        return source, self.parameters, self.resume, self.checkpoint is None, self.private_metrics
+        files = (self.source.schema, self.source.test, self.source.cache, self.checkpoint, self.ledger)
+        given = tuple(path is None for path in files)
+        return source, self.parameters, self.resume, given, self.budget, self.private_metrics
 
     def continued(self) -> "FitTask":
-        """A run that torchrun starts again after it lost a process: it goes on, and never begins a second time."""
-        checkpoint = self.checkpoint
-        if checkpoint is None:
+        """As it is at the first start of a launch; started again, it goes on, and never begins a second time."""
+        return replace(self, resume=bool(the_team().from_first(lambda: b"yes" if self._goes_on() else b"")))
+
+    def _goes_on(self) -> bool:
+        if noted(_BEGUN) in (None, _PROCESS):
+            # From here on a checkpoint of this name is this launch's own.
+            if self.checkpoint is not None and not self.resume:
+                check_new(self.checkpoint)
+            note(_BEGUN, _PROCESS)
+            return self.resume
+        if self.checkpoint is None:
             raise InputError(
                 "a worker was lost, and without `checkpoint` the run cannot go on; start it again with one."
             )
-        there = bool(the_team().from_first(lambda: b"yes" if checkpoint.exists() else b""))
-        done = bool(the_team().from_first(lambda: b"yes" if self.out and (self.out / MARKER).exists() else b""))
-        if done and not there:
-            # A target that it missed looks to torchrun like a worker that was lost.
+        there = self.checkpoint.exists()
+        if not there and self.out is not None and (self.out / MARKER).exists():
+            # Whoever had written it was lost before the launch could end.
             raise InputError(f"the run is not begun again: there is a model in {str(self.out)!r}, and no checkpoint.")
-        return replace(self, resume=there)
+        return there
 
 
 @dataclass(frozen=True, kw_only=True)

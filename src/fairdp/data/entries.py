@@ -105,6 +105,8 @@ def listed(where: str, values: Any) -> Sequence[Any]:
 
 
 def check_keys(where: str, content: Any, *, allowed: Sequence[str], required: Sequence[str]) -> None:
+    if content is None:
+        raise DataError(f"{where} is empty; write it again, as fairdp schema proposes it.")
     if not isinstance(content, Mapping):
         raise DataError(f"{where} must be a mapping of names to values, got {type(content).__name__}.")
     for key in content:

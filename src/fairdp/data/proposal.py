@@ -78,8 +78,9 @@ def _groups_note(schema: TableSchema, frame: pd.DataFrame) -> str:
     if not small:
         return ""
     return (
-        f"  # Small groups: {', '.join(small)} rows. A useful certificate needs some hundred records of each: list\n"
-        "  # fewer values and add, for instance, 'other: rest' with 'rest' among them, which others then count as.\n"
+        f"  # Small groups: {', '.join(small)} rows. How they are treated may be hidden by noise, and the smaller\n"
+        "  # they are, the less a certificate says (fairdp plan). To merge them, list fewer values and add, for\n"
+        "  # instance, 'other: rest' with 'rest' among them, which others then count as.\n"
     )
 
 

@@ -54,6 +54,11 @@ class Treated:
         """Whether more than half of the cells are words where numbers should be."""
         return 2 * self.unreadable > self.n_cells
 
+    @property
+    def is_mostly_out_of_range(self) -> bool:
+        """Whether more than half of the cells are beyond the declared bounds, and so can no longer be told apart."""
+        return 2 * self.out_of_range > self.n_cells
+
     def __str__(self) -> str:
         found = ", ".join(f"{count} {_FATES[kind]}" for kind, count in self.counts.items())
         return f"column {self.column!r}: of {self.n_cells} cells {found or 'all are as declared'}."
@@ -92,7 +97,8 @@ def lines_for_holder(treated: Iterable[Treated]) -> list[str]:
     lines = [str(each) for each in found[:_MOST_LINES]]
     if len(found) > _MOST_LINES:
         lines.append(f"{len(found) - _MOST_LINES} more columns have cells that were not as declared.")
-    return lines + [f"{_mostly_unreadable(each)}." for each in found if each.is_mostly_unreadable]
+    lines += [f"{_mostly_unreadable(each)}." for each in found if each.is_mostly_unreadable]
+    return lines + [_mostly_beyond(each) for each in found if each.is_mostly_out_of_range]
 
 
 def refuse_unreadable(treated: Sequence[Treated]) -> None:
@@ -102,8 +108,16 @@ def refuse_unreadable(treated: Sequence[Treated]) -> None:
             raise DataError(f"{_mostly_unreadable(each)}; correct the file or the format.")
 
 
+def _mostly_beyond(treated: Treated) -> str:
+    return (
+        f"warning: column {treated.column!r} lies beyond the declared bounds in {treated.out_of_range} of "
+        f"{treated.n_cells} cells, which all count as the bound: its unit or time may be another than declared."
+    )
+
+
 def _mostly_unreadable(treated: Treated) -> str:
     return (
-        f"column {treated.column!r} holds no number in {treated.unreadable} of {treated.n_cells} cells: it is another "
-        "column than declared, or written in another format (see `decimal`, `thousands`, `day_first`)"
+        f"column {treated.column!r} holds no number or date in {treated.unreadable} of {treated.n_cells} cells: it is "
+        "another column than declared, or written in another format (see `decimal`, `thousands`, `day_first`; in a "
+        "DataFrame, numbers and dates must have been read as such)"
     )

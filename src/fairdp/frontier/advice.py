@@ -15,6 +15,8 @@ _MORE_TO_LEARN = (
 )
 # A ranking that is less certain than this is not worth stating.
 _HIDDEN, _NOT_SEEN = 0.15, "hidden by noise"
+# Errors to either side that an interval of 95 % has.
+_REACH = 1.96
 # Labels that are rarer than this are seldom predicted by the best of models.
 _RARE = 0.15
 _BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
@@ -156,6 +158,9 @@ def _target(target: TargetMet) -> str:
         among = " among the groups that can be measured" if target.n_measured > 1 else " of the two groups known best"
     most = 1.0 if target.kind == "max_gap" else math.inf
     found = f"{name} {_with_interval(target.estimate, target.error, most)}{among}"
+    if target.met == "undecided" and _lies_beyond(target.estimate, target.error, target):
+        # The interval is of one gap alone; a miss is stated only where it is no chance find among all pairs.
+        outcome = "undecided, because the largest of several gaps may look so by chance"
     said = f"{found}; {limit} was aimed at{default}: {outcome}"
     if target.price:
         said += f", at a price of {target.price:.2f} points of accuracy for each point of gap"
@@ -175,8 +180,14 @@ def _quality(quality: Quality, counted_on: str | None) -> str:
     return f"{said}: {learnt}. Counted with noise on {counted_on}{where}."
 
 
+def _lies_beyond(value: float, error: float, target: TargetMet) -> bool:
+    """Whether the interval that is shown leaves the target out."""
+    reach = _REACH * error
+    return value - reach > target.value if target.kind == "max_gap" else value + reach < target.value
+
+
 def _with_interval(value: float, error: float, most: float) -> str:
-    reach = 1.96 * error
+    reach = _REACH * error
     return f"about {value:.3f} ({max(value - reach, 0):.3f} to {min(value + reach, most):.3f})"
 
 

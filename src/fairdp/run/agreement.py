@@ -40,15 +40,17 @@ def agree_on_run(settings: RunSettings, data: GroupedData) -> None:
     team.agree(records_digest([data]), "other records, or the same in another order,")
 
 
-def agree_on_table(path: Path) -> None:
-    """The same file, or the same files of a folder; before its columns are read."""
+def agree_on_files(path: Path) -> None:
+    """The same file, or the same files of a folder; before anything is read, or paid for, one that is not there too."""
     team = the_team()
     if team.size > 1:
         # In a folder, names are values and the order of the rows.
-        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        found = sorted(path.rglob("*")) if path.is_dir() else [path]
+        files = [each for each in found if each.is_file()]
         names = [each.relative_to(path).as_posix().encode() for each in files]
         contents = (_digest(_contents(each)) for each in files)
-        team.agree(_digest(part for pair in zip(names, contents, strict=True) for part in pair), "another table")
+        digest = _digest(part for pair in zip(names, contents, strict=True) for part in pair)
+        team.agree(digest, f"another {path.name!r}, or none,")
 
 
 def records_digest(parts: Iterable[GroupedData]) -> bytes:

@@ -33,6 +33,7 @@ _ROUND = 8
 
 
 Rows: TypeAlias = Tensor | SparseRows
+Where: TypeAlias = Tensor | slice
 
 
 class Part:
@@ -44,11 +45,11 @@ class Part:
     """
 
     def __init__(
-        self, records: "Records", chosen: Tensor, rows: Rows, members: Tensor | None, coins: tuple[int, int] | None
+        self, records: "Records", places: Where, rows: Rows, members: Tensor | None, coins: tuple[int, int] | None
     ) -> None:
         self.records, self.rows, self.members, self.coins = records, rows, members, coins
-        self.labels, self.groups = at(records.y, chosen).float(), at(records.groups, chosen).long()
-        self.weights = records.weights.index_select(0, chosen if records.are_weighted else self.groups)
+        self.labels, self.groups = at(records.y, places).float(), at(records.groups, places).long()
+        self.weights = at(records.weights, places if records.are_weighted else self.groups)
         self.terms: list[LayerTerm] | None = None
         self.norms: Tensor | None = None
 
@@ -108,18 +109,19 @@ class Records:
             return SparseHead(self.model)
         return HeadOnly(self.model) if self.is_embedded else backprop_of(self.model)
 
-    def _consecutive(self, rows: SparseRows, start: int, stop: int) -> SparseRows:
+    def _consecutive(self, rows: SparseRows, places: slice) -> SparseRows:
         """Rows next to each other; a run that takes everybody in every step asks for the same ones again."""
-        if (start, stop) not in self._parts:
-            self._parts[start, stop] = rows.between(start, stop)
-        return self._parts[start, stop]
+        start, stop = span = places.start, places.stop
+        if span not in self._parts:
+            self._parts[span] = rows.between(start, stop)
+        return self._parts[span]
 
-    def rows_at(self, chosen: Tensor) -> Rows:
-        """The records at these positions, as the route takes them."""
+    def rows_at(self, places: Where) -> Rows:
+        """The records at these places, as the route takes them."""
         if self.sparse is not None:
-            span = span_of(chosen)
-            return self.sparse.at(chosen) if span is None else self._consecutive(self.sparse, *span)
-        rows, extractor = at(self.X, chosen), self.model.extractor
+            sparse = self.sparse
+            return self._consecutive(sparse, places) if isinstance(places, slice) else sparse.at(places)
+        rows, extractor = at(self.X, places), self.model.extractor
         return extractor.sparse(rows) if isinstance(extractor, HatRows) else rows
 
     def batch(
@@ -161,11 +163,12 @@ class Records:
 Keeps = Literal["pass", "rows", "nothing"]
 
 
-def span_of(chosen: Tensor) -> tuple[int, int] | None:
-    """First position and end, if the positions, which are in order, leave none out: a full batch need not be copied."""
-    if not len(chosen) or int(chosen[-1]) - int(chosen[0]) + 1 != len(chosen):
-        return None
-    return int(chosen[0]), int(chosen[-1]) + 1
+def where(chosen: Tensor) -> Where:
+    """Positions, which are in order; if they leave none out as a slice: a full batch need not be copied."""
+    if not len(chosen):
+        return chosen
+    first, last = int(chosen[0]), int(chosen[-1])
+    return slice(first, last + 1) if last - first + 1 == len(chosen) else chosen
 
 
 def as_tensor(X: NDArray[np.float32]) -> Tensor:
@@ -173,12 +176,11 @@ def as_tensor(X: NDArray[np.float32]) -> Tensor:
     return torch.from_numpy(np.require(X, np.float32, ["C", "W"]))
 
 
-def at(values: Tensor | StoredRows, chosen: Tensor) -> Tensor:
-    """The values at these positions, shared if they are consecutive and in memory."""
-    span = span_of(chosen)
+def at(values: Tensor | StoredRows, places: Where) -> Tensor:
+    """The values at these places, shared if they are consecutive and in memory."""
     if isinstance(values, StoredRows):
-        return torch.from_numpy(values.at(chosen.numpy() if span is None else slice(*span)))
-    return values.index_select(0, chosen) if span is None else values[slice(*span)]
+        return torch.from_numpy(values.at(places if isinstance(places, slice) else places.numpy()))
+    return values[places] if isinstance(places, slice) else values.index_select(0, places)
 
 
 class Block:
@@ -201,19 +203,18 @@ class Block:
         group: int | None = None,
     ) -> None:
         self.records, self.chosen, self.members, self.group = records, chosen, members, group
-        self._n = chosen.shape[0]
+        self._n, self._length = len(chosen), self._length_of_parts(len(chosen))
         self._keeps, self._number, self._coins = keeps, number, coins
         self._rows: dict[int, Rows] = {}
         self._passed: dict[int, Part] = {}
 
-    @cached_property
-    def _length(self) -> int:
+    def _length_of_parts(self, n: int) -> int:
         """Records of a part, but perhaps of the last: parts are 1, 2, 4, 8 or a multiple of 8, and all of one size."""
-        n_parts = math.ceil(self._n / self.records.max_part)
-        if n_parts <= 1:
-            return max(1, self._n)
+        if n <= self.records.max_part:
+            return max(1, n)
+        n_parts = math.ceil(n / self.records.max_part)
         unit = min(_ROUND, 2 ** math.ceil(math.log2(n_parts)))
-        return math.ceil(self._n / (unit * math.ceil(n_parts / unit)))
+        return math.ceil(n / (unit * math.ceil(n_parts / unit)))
 
     @property
     def sizes(self) -> list[int]:
@@ -226,12 +227,12 @@ class Block:
         if number in self._passed:
             return self._passed[number]
         here = slice(number * self._length, (number + 1) * self._length)
-        chosen = self.chosen if self._length >= self._n else self.chosen[here]
+        places = where(self.chosen if self._length >= self._n else self.chosen[here])
         rows = self._rows.get(number)
         if rows is None:
-            rows = self.records.rows_at(chosen)
+            rows = self.records.rows_at(places)
         members = None if self.members is None else self.members[here]
-        part = Part(self.records, chosen, rows, members, self._coins_of(number))
+        part = Part(self.records, places, rows, members, self._coins_of(number))
         if self._keeps == "pass":
             self._passed[number] = part
         # Sparse rows are at hand anyway.

@@ -29,8 +29,8 @@ class _Piece:
 
 def summed_in_order(
     sizes: Sequence[Sequence[int]], compute: Compute, *, n_numbers: int, team: Team, rows: Sequence[int] | None = None
-) -> Tensor:
-    """The sum of all parts in double precision, shape (n_rows, n_numbers); only the first process has it.
+) -> list[Tensor]:
+    """The rows of the sum of all parts, in double precision; only the first process has it, the others have zeros.
 
     Parameters
     ----------
@@ -52,12 +52,8 @@ def summed_in_order(
             add(block, _added(block, range(len(parts)), compute, n_numbers))
     else:
         _add_together(sizes, compute, n_numbers, team, add)
-    if len(found) == 1 and 0 in found and not any(rows or ()):
-        # Of one row, which most sums have, no copy is made.
-        return found[0][None]
-    nothing = torch.zeros(n_numbers, dtype=torch.float64)
     n_rows = 1 if rows is None else max(rows, default=0) + 1
-    return torch.stack([found.get(row, nothing) for row in range(n_rows)])
+    return [found[row] if row in found else _nothing(n_numbers) for row in range(n_rows)]
 
 
 def _add_together(
@@ -102,8 +98,14 @@ def _arriving(
 
 
 def _added(block: int, parts: range, compute: Compute, n_numbers: int) -> Tensor:
+    if not parts:
+        return _nothing(n_numbers)
     # In double precision: over many records single precision would round past the bound.
-    total = torch.zeros(n_numbers, dtype=torch.float64)
-    for part in parts:
+    total = compute(block, parts[0]).to(torch.float64, copy=True)
+    for part in parts[1:]:
         total += compute(block, part)
     return total
+
+
+def _nothing(n_numbers: int) -> Tensor:
+    return torch.zeros(n_numbers, dtype=torch.float64)

@@ -24,6 +24,7 @@ class Sums:
 
     def __init__(self, model: ScoreModel, recipe: Recipe, companion: Companion) -> None:
         self.model, self.recipe, self.companion, self.beside = model, recipe, companion, companion.beside
+        self.team = the_team()
 
     def statistics(self, batch: list[Block], memory: Memory) -> BoundedSum:
         """Sum of what the batch adds to the statistics."""
@@ -35,8 +36,8 @@ class Sums:
             return bounded_rows(self.companion.contributions(seen, memory), seen.is_finite())
 
         sizes = [block.sizes for block in batch]
-        total = summed_in_order(sizes, added, n_numbers=self.beside.size, team=the_team())
-        return BoundedSum(total[0], np.ones(len(self.recipe.group_sizes)))
+        [total] = summed_in_order(sizes, added, n_numbers=self.beside.size, team=self.team)
+        return BoundedSum(total, np.ones(len(self.recipe.group_sizes)))
 
     def clipped_gradients(self, batch: list[Block], memory: Memory, n_members: int = 1) -> BoundedSum:
         """Sum of the batch's weighted, clipped gradients, with what the companion has clipped together with them.
@@ -57,15 +58,15 @@ class Sums:
             clip_and_add(terms, part.weights, clip_norm=clip_norm, total=total[:n_params], norms=part.norms)
             return total
 
-        total = summed_in_order(
+        rows = summed_in_order(
             [block.sizes for block in batch],
             added,
             n_numbers=n_params + n_further,
-            team=the_team(),
+            team=self.team,
             rows=[block.group or 0 for block in batch],
         )
         apart = self.recipe.group_optimizers
-        return BoundedSum(total if apart else total[0], self.recipe.sensitivities * factors.numpy())
+        return BoundedSum(torch.stack(rows) if apart else rows[0], self.recipe.sensitivities * factors.numpy())
 
     def clip_factors(self, memory: Memory) -> Tensor:
         """Factor on the clip norm of each group, or a single one for all."""

@@ -33,8 +33,8 @@ def tell_input_layer(model: ScoreModel, data: GroupedData, plan: Plan, chain: Ch
         return layer.answers(as_tensor(data.take(slice(start, start + _CHUNK)).inputs))
 
     sizes = [[min(_CHUNK, data.n_samples - start) for start in block] for block in blocks]
-    total = summed_in_order(sizes, answers, n_numbers=layer.width, team=the_team())
-    noisy = released(total[0], plan, layer.asks, chain)
+    [total] = summed_in_order(sizes, answers, n_numbers=layer.width, team=the_team())
+    noisy = released(total, plan, layer.asks, chain)
     layer.learn(noisy, n_records=sum(plan.recipe.group_sizes), deviation=plan.survey_stds[layer.asks])
     model.note_fixed()
 

@@ -70,7 +70,11 @@ def _certificate_epsilon(recorded: Recorded, certificate: CertificateRecord) -> 
         wrong += [
             f"{group}: {epsilon:.6g}" for group, epsilon in epsilons.items() if not equal(planned.get(group), epsilon)
         ]
-    whose = "within what the model states" if held_out else "spent by the fresh records"
+    if isinstance(certificate.about.records, HeldOutRecords):
+        whose = "within what the model states"
+    else:
+        sizes = certificate.about.records.sizes_epsilon
+        whose = f"spent by the fresh records, beside {sizes:.6g} for the sizes of groups"
     found = "; ".join(wrong) if wrong else f"pure {certificate.epsilon:.6g}, {whose}"
     return Check("certificate's epsilon", not wrong, f"{found}.")
 
