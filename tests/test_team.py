@@ -10,7 +10,7 @@ from torch.distributed import HashStore
 from fairdp import cli
 from fairdp._checks import InputError
 from fairdp.launch import met, starts_again, world_size
-from fairdp.team import ALONE, shares, the_team
+from fairdp.team import ALONE, WorkerLost, shares, the_team
 
 
 @pytest.fixture
@@ -64,6 +64,10 @@ def test_torchrun_says_whether_it_starts_again(monkeypatch):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
         monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", most)
         assert starts_again() == expected
+
+
+def test_nobody_takes_a_lost_worker_for_a_file_that_cannot_be_read():
+    assert not issubclass(WorkerLost, OSError | RuntimeError | ValueError)
 
 
 def test_shares_are_neighbours_and_none_is_left_out():

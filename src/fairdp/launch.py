@@ -63,10 +63,12 @@ def _lasting_store() -> Any:
     import torch.distributed as distributed
 
     dist: Any = distributed
-    with suppress(RuntimeError, OSError, KeyError):
-        place = os.environ["MASTER_ADDR"], whole_number("MASTER_PORT", 0)
-        return dist.PrefixStore("fairdp launch", dist.TCPStore(*place, is_master=False, timeout=timedelta(seconds=30)))
-    return None
+    host, port = os.environ.get("MASTER_ADDR", ""), whole_number("MASTER_PORT", 0)
+    try:
+        store = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=30))
+    except (RuntimeError, OSError):
+        raise InputError(f"torchrun's store at {host}:{port} does not answer; start again.") from None
+    return dist.PrefixStore("fairdp launch", store)
 
 
 def met(store: Any, rank: int, size: int) -> str:

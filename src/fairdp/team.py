@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import lru_cache
 from itertools import accumulate
 from queue import Empty, Queue
@@ -28,9 +29,10 @@ if TYPE_CHECKING:  # Whoever only asks for help should wait for neither.
 
 Result = TypeVar("Result")
 DIGEST_BYTES = 32
+_JOINING = timedelta(minutes=1)
 
 
-class WorkerLost(ConnectionError):
+class WorkerLost(Exception):
     """Another process of the team is gone, or does not answer."""
 
 
@@ -173,8 +175,9 @@ def _joined() -> Team:
             return replace(team, store=dist.PrefixStore(start, dist.distributed_c10d._get_default_store()))
         store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))
         store = dist.PrefixStore(met(store, rank, size), store)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
-        return Team(rank, size, dist.group.WORLD, store)
+        # All are here now: one that is lost before it has joined must not be waited for.
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_JOINING)
+        return Team(rank, size, dist.new_group(backend="gloo", timeout=PATIENCE), store)
 
     missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing and not dist.is_initialized():

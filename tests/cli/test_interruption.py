@@ -1,5 +1,6 @@
 """Ctrl-C in `fairdp fit`: one line says what is kept and how to go on."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -109,3 +110,14 @@ def test_a_reader_who_has_seen_enough_is_no_failure_and_hides_no_miss():
             process.stdout.readline()
             process.stdout.close()
             assert process.wait() == code
+
+
+def test_whoever_no_longer_reads_the_notes_ends_no_run(tmp_path):
+    """`fairdp fit … 2>&1 | true`: what was begun, and is paid for, is written."""
+    command = [sys.executable, "-m", "fairdp", *FIT, "--n-steps", "5", "--seed", "0", "--out", str(tmp_path / "model")]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen(command, stdout=writing, stderr=writing) as process:
+        os.close(writing)
+    assert process.returncode == 0
+    assert (tmp_path / "model" / "model.json").exists()

@@ -1,6 +1,7 @@
 """`torchrun -m fairdp fit`: real processes, one of which prints, writes and spends, and all of which stop together."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -198,3 +199,35 @@ def test_a_worker_without_the_test_file_is_noticed_before_columns_are_paid_for(p
     assert len(said) == 1, said
     assert "or none, than worker 0" in said[0]
     assert not (place / "ledger").exists() or entries(place / "ledger") == 0
+
+
+@pytest.mark.parametrize("moment", ["fairdp.commands.fit:measured", "after:fairdp.commands.fit:write_model"])
+def test_what_is_left_to_do_after_training_is_done_by_the_next_start(place, moment):
+    """The first worker is lost before it has written the model, over an older one; or before it has cleared up."""
+    shutil.copytree(place / "alone", place / "model")
+    (place / "model" / "model.safetensors").touch()
+    fit = [*FIT, "--ledger", "ledger", "--checkpoint", "run", "--out", "model", "--overwrite"]
+    killing = [str(HERE / "killed.py"), "0", moment, "note"]
+    ended = by_torchrun(2, [*killing, *fit], restarts=1, cwd=place, seconds=120)
+    assert ended.code == 0, ended.err
+    assert len(ended.lines) == 1, ended.err
+    assert model_in(place / "model") == model_in(place / "alone")
+    assert entries(place / "ledger") == 1
+    assert sorted(path.name for path in place.glob("run*")) == []
+
+
+def test_a_worker_that_is_lost_before_anything_began_is_started_again(place):
+    """With a model of old in the place, and while a checkpoint is read: neither is a reason to refuse."""
+    shutil.copytree(place / "alone", place / "model")
+    fit = [*FIT, "--ledger", "ledger", "--checkpoint", "run", "--out", "model", "--overwrite"]
+    killing = [str(HERE / "killed.py"), "1", "fairdp.commands.fit:load_records", "note"]
+    ended = by_torchrun(2, [*killing, *fit], restarts=1, cwd=place, seconds=120)
+    assert ended.code == 0, ended.err
+    assert entries(place / "ledger") == 1
+    stopped = by_torchrun(2, [str(HERE / "killed.py"), "1", "12", "note", *fit], cwd=place)
+    assert (stopped.code, (place / "run").exists()) == (1, True)
+    killing[2] = "fairdp.commands.split_keys:read_checkpoint"
+    ended = by_torchrun(2, [*killing, *fit, "--resume"], restarts=1, cwd=place, seconds=120)
+    assert ended.code == 0, ended.err
+    assert model_in(place / "model") == model_in(place / "alone")
+    assert entries(place / "ledger") == 2

@@ -41,6 +41,8 @@ from fairdp.cli.sign import sign
 from fairdp.cli.tune import tune
 from fairdp.cli.verify import verify
 from fairdp.cli.workers import among_workers, ending_at_once, may_speak
+from fairdp.commands.progress import say
+from fairdp.team import WorkerLost
 
 _LONGEST_LINE = 1600
 
@@ -108,7 +110,7 @@ def _exit_after(arguments: list[str]) -> None:
         sys.exit(shell_complete(fairdp, {}, "fairdp", "_FAIRDP_COMPLETE", how))
     # Before torch is loaded: threads that wait for one without a core sleep instead of spinning.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    warnings.showwarning = lambda message, *_: click.echo(f"warning: {message}", err=True)
+    warnings.showwarning = lambda message, *_: say(f"warning: {message}")
     try:
         with ending_in_order():
             _run(arguments)
@@ -119,7 +121,7 @@ def _exit_after(arguments: list[str]) -> None:
         end_workers()
         _fail(str(stop) or ended_in_words(stop), TERMINATED if isinstance(stop, Terminated) else INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say(error.format_message())
         sys.exit(BAD_INPUT)
     except click.UsageError as error:
         hint = f" (see: {error.ctx.command_path} --help)" if error.ctx else ""
@@ -143,7 +145,7 @@ def _run(arguments: list[str]) -> None:
         except MemoryError:
             # Of a table, a schema or a model that is too large: nothing that the program could mend.
             raise click.ClickException("there is not enough memory for this table, schema or model.") from None
-        except (InputError, OSError) as error:
+        except (InputError, OSError, WorkerLost) as error:
             if os.environ.get("FAIRDP_DEBUG"):
                 raise
             command = _invoked(arguments)
@@ -186,5 +188,5 @@ def _fail(message: str, code: int, error: BaseException | None = None) -> None:
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
     if may_speak(error):
-        click.echo(f"fairdp: {line}", err=True)
+        say(f"fairdp: {line}")
     sys.exit(code)

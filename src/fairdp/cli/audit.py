@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairdp.cli.options import json_option, parameter_options, seed_option
+from fairdp.commands.progress import say
 
 if TYPE_CHECKING:
     from fairdp.audit.findings import Finding
@@ -79,8 +80,7 @@ def audit(
         parts=PARTS if only is None else (only,),
         quick=quick,
     )
-    say = (lambda line: None) if as_json else (lambda line: click.echo(line, err=True))
-    report = run_audit(settings, out=out, overwrite=overwrite, say=say)
+    report = run_audit(settings, out=out, overwrite=overwrite, say=(lambda line: None) if as_json else say)
     if as_json:
         print_json(report.to_json())
     else:

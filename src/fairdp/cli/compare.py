@@ -23,6 +23,7 @@ from fairdp.cli.options import (
     taken_ledger,
 )
 from fairdp.cli.spreading import scheduler_option, taken_workers
+from fairdp.commands.progress import say
 
 if TYPE_CHECKING:
     from fairdp.experiments.sweeps.populations import Population
@@ -167,4 +168,4 @@ def _populations(
 def _say(line: str) -> None:
     """A line of progress, if there is no progress bar."""
     if not sys.stderr.isatty():
-        click.echo(line, err=True)
+        say(line)

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from fairdp.cli.options import json_option
+from fairdp.commands.progress import say
 
 
 @click.group(epilog="Example: fairdp data get adult")
@@ -53,5 +54,5 @@ def get(name: str, source: Path | None, as_json: bool) -> None:
         raise click.BadParameter(f"{name!r} is not one of {', '.join(DATASETS)}.", param_hint="NAME")
     if not DATASETS[name].checksums:
         raise click.BadParameter(f"{name!r} is built in; there is nothing to get.", param_hint="NAME")
-    folder = sources.fetch(name, source=source, say=lambda line: click.echo(line, err=True))
+    folder = sources.fetch(name, source=source, say=say)
     print_pairs({"dataset": name, "folder": str(folder), "licence": DATASETS[name].licence}, as_json=as_json)

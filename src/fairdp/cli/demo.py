@@ -7,6 +7,7 @@ import click
 
 from fairdp._format import bound_above, rounded_up
 from fairdp.cli.options import json_option, seed_option
+from fairdp.commands.progress import say
 
 if TYPE_CHECKING:
     from fairdp.commands.demo import DemoModel
@@ -37,7 +38,7 @@ def demo(out: Path, overwrite: bool, seed: int | None, as_json: bool) -> None:
 
     datasets, note = demo_datasets()
     if note:
-        click.echo(note, err=True)
+        say(note)
     models = run_demo(out, datasets, seed=seed, overwrite=overwrite)
     if as_json:
         print_json({"models": [model.to_json() for model in models]})

@@ -11,6 +11,7 @@ import click
 from fairdp._checks import InputError
 from fairdp._format import bound_above
 from fairdp.cli.flags import in_flags
+from fairdp.commands.progress import say
 
 if TYPE_CHECKING:
     from fairdp.certify.certificate import Certificate, NotCertified
@@ -42,10 +43,10 @@ def exit_unless_met(certificate: "Certificate | NotCertified", *, required: floa
     missed = f"missed: --require-tau {required:g}:"
     if isinstance(certificate, NotCertified):
         reason = in_flags(InputError(certificate.reason.explanation), click.get_current_context().command)
-        click.echo(f"{missed} not certified, because {reason}.", err=True)
+        say(f"{missed} not certified, because {reason}.")
     for metric, gap in certificate.gaps.items():
         if gap.claimed and gap.tau > required:
-            click.echo(f"{missed} {metric} is certified at {bound_above(gap.tau)}.", err=True)
+            say(f"{missed} {metric} is certified at {bound_above(gap.tau)}.")
     if not certificate.met:
         raise click.exceptions.Exit(MISSED)
 
@@ -55,8 +56,8 @@ def exit_unless_good(verdict: "Verdict", *, strict: bool) -> None:
     target = verdict.target
     if target is not None and target.explicit and target.met == "no":
         flag = "--max-gap" if target.kind == "max_gap" else "--min-ratio"
-        click.echo(f"missed: {flag} {target.value:g}: estimated at {target.estimate:.3f}.", err=True)
+        say(f"missed: {flag} {target.value:g}: estimated at {target.estimate:.3f}.")
         raise click.exceptions.Exit(MISSED)
     if strict and verdict.verdict != "good":
-        click.echo(f"missed: --strict: the verdict is {verdict.verdict}.", err=True)
+        say(f"missed: --strict: the verdict is {verdict.verdict}.")
         raise click.exceptions.Exit(MISSED)

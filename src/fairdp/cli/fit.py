@@ -20,6 +20,7 @@ from fairdp.cli.options import (
     verbose_option,
 )
 from fairdp.cli.sections import OUTPUT, SectionedCommand
+from fairdp.commands.progress import say
 from fairdp.config.paper import ASSUMED, paper_settings
 from fairdp.config.parameters import DATA, DECLARED
 from fairdp.team import the_team
@@ -121,7 +122,7 @@ def _of_the_paper() -> dict[str, Any]:
     settings = paper_settings(**typed)
     silent = [_typed(str(DECLARED[name].flag), value) for name, value in ASSUMED.items() if name not in typed]
     if silent:
-        click.echo(f"the paper does not state these settings, so ours are used: {', '.join(silent)}", err=True)
+        say(f"the paper does not state these settings, so ours are used: {', '.join(silent)}")
     return settings
 
 

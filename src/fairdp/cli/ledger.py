@@ -6,6 +6,7 @@ import click
 
 from fairdp.cli.options import json_option
 from fairdp.cli.sections import OrderedGroup
+from fairdp.commands.progress import say
 
 _ledger_option = click.option(
     "--ledger",
@@ -61,7 +62,7 @@ def limit(table: str, epsilon: float, delta: float | None, order: int | None, pa
 
     chosen = Limit(table=table, epsilon=epsilon, delta=delta, order=order)
     if not set_limit(_path(path), chosen):
-        click.echo(f"nothing was spent on a table named {table!r} yet: see the names in `fairdp ledger`.", err=True)
+        say(f"nothing was spent on a table named {table!r} yet: see the names in `fairdp ledger`.")
     given = {name: value for name, value in to_plain(chosen).items() if value is not None}
     print_pairs(chosen if as_json else given, as_json=as_json)
 

@@ -8,6 +8,7 @@ import click
 from fairdp.cli.interruption import saying_which_trainings_are_kept
 from fairdp.cli.options import json_option, make_folder, seed_option
 from fairdp.cli.spreading import scheduler_option, taken_workers
+from fairdp.commands.progress import say
 
 if TYPE_CHECKING:
     from fairdp.experiments.sweeps.parallel import Workers
@@ -91,7 +92,7 @@ def reproduce(
         quick=quick,
         seed=seed or 0,
         workers=spread_over,
-        say=lambda line: click.echo(line, err=True),
+        say=say,
         store=Store(out / "trainings"),
         datasets=chosen,
     )
@@ -111,7 +112,7 @@ def _rekey(out: Path, datasets: tuple[str, ...], workers: "Workers") -> None:
 
     for path in sorted((out / "trainings").glob("*.jsonl")):
         if not datasets or path.stem in datasets:
-            done = rekey(path, workers=workers, say=lambda line: click.echo(line, err=True))
+            done = rekey(path, workers=workers, say=say)
             click.echo(f"{path}: {done.n_trainings} trainings handed on, {done.n_again} of them done again and equal.")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fairdp.cli.options import NAMES, detected_format_options, json_option, taken_format
+from fairdp.commands.progress import say
 
 
 @click.command(
@@ -46,9 +47,9 @@ def schema(
         positive=positive,
         written=found,
     )
-    click.echo(f"Read as {found.in_words()}; options such as --sep and --day-first say otherwise.", err=True)
+    say(f"Read as {found.in_words()}; options such as --sep and --day-first say otherwise.")
     if as_json:
         print_pairs({"table": str(table), "declared": False, "schema": text}, as_json=True)
     else:
         click.echo(text, nl=False)
-    click.echo("Read from private rows: review it, then set 'declared: true' (docs/schema.md).", err=True)
+    say("Read from private rows: review it, then set 'declared: true' (docs/schema.md).")

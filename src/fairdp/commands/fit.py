@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from fairdp.saved.fitted import saved_form
 from fairdp.saved.folder import MARKER, write_model
 from fairdp.saved.place import place_for_model, with_used_records
 from fairdp.saved.used_records import TRAINING, UsedRecords, fingerprints
-from fairdp.team import the_team
+from fairdp.team import WorkerLost, the_team
 from fairdp.tuning import tune
 
 
@@ -55,7 +55,11 @@ def run_fit(task: FitTask) -> FitReport:
         place,
         Spending(path, command=command, budget=task.budget, checkpoint=task.checkpoint) as spending,
     ):
-        return _run_fit(task, spending)
+        report = _run_fit(task, spending)
+    # All is written: whoever was lost since then is not missed.
+    with suppress(WorkerLost):
+        _all_is_done()
+    return report
 
 
 def join_fit(task: FitTask) -> None:
@@ -64,6 +68,12 @@ def join_fit(task: FitTask) -> None:
     task = task.continued()
     with Spending(None, command="fit") as unpaid:
         _fitted(replace(task, out=None), unpaid)
+    _all_is_done()
+
+
+def _all_is_done() -> None:
+    """Wait for the first process, so that somebody can say it if that one is lost before the model is written."""
+    the_team().from_first(lambda: b"done")
 
 
 def _fitted(task: FitTask, spending: Spending) -> tuple[FairDPClassifier, UsedRecords, Records]:

@@ -41,24 +41,37 @@ class FitTask:
 
     def continued(self) -> "FitTask":
         """As it is at the first start of a launch; started again, it goes on, and never begins a second time."""
-        return replace(self, resume=bool(the_team().from_first(lambda: b"yes" if self._goes_on() else b"")))
+        how = the_team().from_first(self._how)
+        return replace(self, resume=b"resume" in how, overwrite=self.overwrite or b"replace" in how)
 
-    def _goes_on(self) -> bool:
-        if noted(_BEGUN) in (None, _PROCESS):
-            # From here on a checkpoint of this name is this launch's own.
-            if self.checkpoint is not None and not self.resume:
-                check_new(self.checkpoint)
-            note(_BEGUN, _PROCESS)
-            return self.resume
+    def _how(self) -> bytes:
+        begun = (noted(_BEGUN) or "").split()
+        if begun and begun[0] != _PROCESS:
+            return self._later_start(begun[1])
+        # From here on a checkpoint of this name, and a model that was not there, are this launch's own.
+        if self.checkpoint is not None and not self.resume:
+            check_new(self.checkpoint)
+        note(_BEGUN, f"{_PROCESS} {self._model()}")
+        return b"resume" if self.resume else b""
+
+    def _later_start(self, model_before: str) -> bytes:
         if self.checkpoint is None:
             raise InputError(
                 "a worker was lost, and without `checkpoint` the run cannot go on; start it again with one."
             )
-        there = self.checkpoint.exists()
-        if not there and self.out is not None and (self.out / MARKER).exists():
+        wrote, there = self._model() != model_before, self.checkpoint.exists()
+        if wrote and not there:
             # Whoever had written it was lost before the launch could end.
-            raise InputError(f"the run is not begun again: there is a model in {str(self.out)!r}, and no checkpoint.")
-        return there
+            raise InputError(f"the run is not begun again: its model is in {str(self.out)!r}.")
+        return b"resume" * there + b" replace" * wrote
+
+    def _model(self) -> str:
+        """Another word for every model that was ever written to the folder."""
+        marker = None if self.out is None else self.out / MARKER
+        if marker is None or not marker.exists():
+            return "none"
+        state = marker.stat()
+        return f"{state.st_ino}-{state.st_mtime_ns}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """What a user sees while a command works: lines on stderr, and a progress bar if somebody can see it."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def say(line: str) -> None:
-    """A line that should not wait for the result."""
-    print(line, file=sys.stderr, flush=True)
+    """A line that should not wait for the result; whoever reads it may be gone, but what was begun goes on."""
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def say_treated(treated: "Iterable[Treated]") -> None:
