@@ -12,7 +12,7 @@ export FAIRDP_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: browser install-browser demo docs faults gallery mutants pages picture results test test-more check setup clean workers
+.PHONY: browser install-browser demo docs faults gallery mutants pages picture results test test-lab test-more check setup clean workers
 
 demo: $(VENV)/.base
 	@$(BIN)/fairdp demo --seed 0 --out demo --overwrite
@@ -21,12 +21,12 @@ demo: $(VENV)/.base
 
 setup: $(VENV)/.dev
 
-# The program alone, and what its checks need besides.
+# The program with its laboratory, to which the demo belongs, and what its checks need besides.
 $(VENV)/.base: pyproject.toml constraints.txt
 	@echo "Installing fairdp into $(VENV) (once; a minute or two) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) torch
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[lab]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
@@ -37,16 +37,20 @@ $(VENV)/.dev: $(VENV)/.base
 # Two processes with one thread each: more threads than cores wait for each other, and take twice the time.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# What every change must pass: format, lint, types, doctests and every test of a guarantee.
+# What every change must pass: format, lint, types, doctests and every test of a guarantee. The laboratory is below.
 check: setup
 	$(BIN)/ruff format --check $(SRC)
 	$(BIN)/ruff check $(SRC)
 	$(BIN)/mypy
-	$(PYTEST) -m "not more"
+	$(PYTEST) -m "not more" --ignore=tests/lab
 
 test: check
 
-# What takes longer, and nothing of the above: studies, sweeps, tutorials, ONNX, the site, long runs, the built wheel.
+# The laboratory: audits and attacks, studies, sweeps, drawing and the benchmark.
+test-lab: setup
+	$(PYTEST) tests/lab -m "not more"
+
+# What takes longer, and nothing of the above: whole studies, tutorials, ONNX, the site, long runs, the built wheel.
 test-more: setup browser
 	$(PYTEST) -m more
 
@@ -77,9 +81,9 @@ workers: setup
 
 # The picture in the README: what `make demo` prints, as an SVG.
 picture: setup
-	$(BIN)/python docs/picture.py docs/demo.svg
+	$(BIN)/python docs/picture.py docs/tutorials/demo.svg
 
-# Four reports as pictures, for docs/gallery.md; needs Chromium and the data sets. Some minutes.
+# Reports as pictures, for docs/tutorials/first-report.md; needs Chromium and the data sets. Some minutes.
 gallery: setup
 	$(BIN)/python docs/gallery.py
 
@@ -88,9 +92,12 @@ docs: setup
 	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs docs/_build
 	@echo "Open docs/_build/index.html"
 
-# The pages and pictures of docs/ that are made from the source.
+# The pages and pictures of docs/ that are made from the source, and the golden pages of what users are told.
 pages: setup
-	for page in cli_reference parameter_reference error_messages architecture paper_figures tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
+	for page in cli_reference parameter_reference architecture paper_figures tables_page; do $(BIN)/python docs/$$page.py || exit 1; done
+	$(BIN)/python tools/error_messages.py
+	OMP_NUM_THREADS=1 $(BIN)/python docs/answers.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/golden/write.py
 
 # Every table and figure under results/ that repeats the paper. Finished trainings are lines of results/trainings: with
 # those of this commit it takes minutes; without them tables take about half an hour on two cores, faces three hours of computing.

@@ -10,39 +10,39 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 from import_graph import LAYERS, Graph, package_graph, reduced
 
-PICTURE = Path(__file__).with_name("packages.svg")
+PICTURE = Path(__file__).parent / "project" / "packages.svg"
 
 ABOUT = {
-    "_checks": "errors and one-line checks",
-    "_files": "files written whole or not at all",
-    "_folders": "folders replaced in one step, one at a time",
+    "errors": "errors and one-line checks",
     "_format": "numbers and small tables for people",
-    "_scratch": "large arrays in files without a name",
-    "streams": "keyed random words, keys that only go forward",
-    "launch": "what a launcher says, and remembers over starts",
-    "team": "the processes that fit one model together",
-    "randomness": "the keys of a run, exact discrete noise",
-    "releases": "the one door out of the records",
-    "config": "what a user may choose, declared once",
+    "_io": "files and folders written whole or not at all",
+    "distributed": "the processes that fit one model together",
+    "randomness": "keys and streams, exact discrete noise",
+    "releases": "the one point where values leave the records",
+    "parameters": "what a user may choose, declared once",
+    "config": "numbers of a run, defaults by model",
     "data": "tables and named data sets → GroupedData",
-    "metrics": "rates, gaps, intervals, MetricFrame, scorers",
+    "metrics": "rates, gaps, intervals",
     "accounting": "mechanisms → ε; recipe, plan, what was spent",
     "ledger": "what was spent on which records, in total",
     "certify": "noisy counts → τ; pure",
     "frontier": "noisy sketch → every trade-off, the rule, the verdict",
     "networks": "extractors, ScoreModel, per-record gradients",
     "training": "sample, clip, noise, update: the loop",
-    "methods": "one file for each method",
+    "methods": "how each method differs from DP-SGD",
+    "defaults": "what is left open: numbers and words",
+    "paper": "the paper's theorems as printed and as corrected",
     "run": "one fit: hold out, plan, train, certify",
     "saved": "the model folder: write, read, verify, ONNX",
+    "paper_bounds": "the paper's own certificates of a saved model",
+    "evaluation": "decisions on labelled records, with intervals",
     "classifier": "the scikit-learn estimator",
     "own_loop": "private gradients for your own loop",
     "tuning": "settings chosen and paid for",
-    "audit": "replay and attacks on the privacy claim",
     "report": "the page for a reviewer",
     "commands": "what each command does",
-    "experiments": "sweeps, studies, figures, bench",
-    "cli": "parse, call one function, print",
+    "cli": "options, answers and tables of the commands",
+    "lab": "fairdp_lab: compare, reproduce, audit, bench, figures",
 }
 ROW, BOX, LEFT, WIDTH = 40, 28, 24, 430
 

@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the commands themselves: `python docs/cli_reference.py`."""
+"""Write docs/reference/cli.md from the commands themselves: `python docs/cli_reference.py`."""
 
 import re
 from collections.abc import Iterator
@@ -7,19 +7,23 @@ from pathlib import Path
 import click
 
 from fairdp.cli import fairdp
-from fairdp.cli.sections import SectionedCommand, options_by_section
+from fairdp.cli.options import SectionedCommand, options_by_section
+from fairdp.defaults import of_group
+from fairdp.parameters import GROUPS
 
-PAGE = Path(__file__).with_name("cli.md")
+PAGE = Path(__file__).parent / "reference" / "cli.md"
 # Said once for all commands.
 SHARED = {"--json", "--help", "--help-all"}
+# Described on the page of parameters.
+SETTINGS = {declared.name: declared.help for group in GROUPS for declared in of_group(group) if declared.flags}
 
 OPENING = """# The command line
 
 <!-- Made by `python docs/cli_reference.py`; change the help texts in src/fairdp/cli/ and in
-src/fairdp/config/parameters.py instead. -->
+src/fairdp/parameters.py instead. -->
 
-`fairdp COMMAND --help` says the same as this page; [Parameters](parameters.md) has all settings of a model in one
-place. Every command also has
+`fairdp COMMAND --help` says the same as this page. Settings of a model are listed by name here, and described once,
+under [Parameters](parameters.md). Every command also has
 
 | option | meaning |
 |---|---|
@@ -28,14 +32,15 @@ place. Every command also has
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, but a guarantee that was asked for was missed: `--require-tau`, or a check of `verify` or `audit` |
-| 2 | bad input; one line on stderr says what to change ([all messages](errors.md)) |
+| 1 | done, but something asked for was missed: `--require-tau`, a stated target, `--strict`, or a check |
+| 2 | bad input; one line on stderr says what to change ([troubleshooting](troubleshooting.md)) |
 | 3 | a bug in fairdp; please report it |
 | 130, 143 | interrupted (Ctrl-C), terminated (SIGTERM); no file is left half-written and no process behind |
 
 | variable | meaning |
 |---|---|
 | `FAIRDP_DATA` | folder to search first for named data sets |
+| `FAIRDP_LEDGER` | file of the [ledger](../explanation/ledger.md), in place of the one in `$XDG_DATA_HOME` |
 | `FAIRDP_DEBUG` | if set, errors show a traceback |
 
 **Completion.** To complete commands and options with the Tab key, add one line to your shell's start-up file:
@@ -62,7 +67,10 @@ def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Comm
     if not isinstance(command, click.Group):
         yield path, command
         return
-    for name, own in command.commands.items():
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        own = command.get_command(context, name)
+        assert own is not None
         yield from _leaves(own, f"{path} {name}")
 
 
@@ -74,14 +82,21 @@ def _section(path: str, command: click.Command) -> str:
     if not isinstance(command, SectionedCommand):
         sections = {"": [option for option in command.params if isinstance(option, click.Option)]}
     options = [line for section, own in sections.items() for line in _table(command, section, own)]
+    settings = [option.opts[-1] for own in sections.values() for option in own if _is_setting(option)]
+    options += [f"[Parameters](parameters.md): {', '.join(f'`{flag}`' for flag in settings)}\n"] if settings else []
     examples = _examples(command)
     parts = [f"\n## {path}\n", "```", usage, "```\n", *(f"{text}\n" for text in _paragraphs(command)), *options]
     return "\n".join([*parts, "```", *examples, "```"]) + "\n"
 
 
+def _is_setting(option: click.Option) -> bool:
+    """True if an option is a parameter of a model, and no more than that is said of it."""
+    return (option.help or "").startswith(SETTINGS.get(option.name or "", "\0"))
+
+
 def _table(command: click.Command, section: str, options: list[click.Option]) -> list[str]:
     """The options under one heading, without those that every command has."""
-    rows = _rows(command, [option for option in options if not SHARED & {*option.opts}])
+    rows = _rows(command, [option for option in options if not SHARED & {*option.opts} and not _is_setting(option)])
     return [f"| {section or 'option'} | meaning |", "|---|---|", *rows, ""] if rows else []
 
 

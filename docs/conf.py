@@ -1,4 +1,4 @@
-"""How Sphinx makes a site of these pages; `make docs` runs it."""
+"""Sphinx configuration of the site; `make docs` runs it."""
 
 import re
 from typing import Any

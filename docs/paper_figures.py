@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "lab"
 FILL, HELD_OUT, EDGE, INK, QUIET, RED = "#eef3fa", "#eaf5ea", "#7a94b8", "#222", "#555", "#b3261e"
 
 

@@ -1,18 +1,18 @@
-"""Write docs/parameters.md from the declarations: `python docs/parameter_reference.py`."""
+"""Write docs/reference/parameters.md from the declarations: `python docs/parameter_reference.py`."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairdp.config.declaration import Declaration
-from fairdp.config.defaults import DEFAULTS, FEWEST_STEPS, METHOD_DEFAULTS, SMALLEST_BATCH
-from fairdp.config.parameters import GROUPS
-from fairdp.config.reference import BY_METHOD, default_text, of_group, shown
+from fairdp.config import DEFAULTS, FEWEST_STEPS, SMALLEST_BATCH
+from fairdp.defaults import BY_METHOD, default_text, of_group, shown
+from fairdp.methods import METHODS
+from fairdp.parameters import GROUPS, Declaration
 
-PAGE = Path(__file__).with_name("parameters.md")
+PAGE = Path(__file__).parent / "reference" / "parameters.md"
 
 OPENING = """# Parameters
 
-<!-- Made by `python docs/parameter_reference.py`; change src/fairdp/config/parameters.py or defaults.py instead. -->
+<!-- Made by `python docs/parameter_reference.py`; change src/fairdp/parameters.py or config.py instead. -->
 
 `FairDPClassifier(epsilon=2, max_gap=.05)` and `fairdp fit --epsilon 2 --max-gap .05` take the same parameters. Nobody
 needs all of them: the groups, and the parameters in each, are listed with the most needed first. In Python, None stands
@@ -61,9 +61,9 @@ def _meaning(declared: Declaration) -> str:
 def _dependent_rows() -> Iterator[str]:
     yield f"| method | model | {' | '.join(f'`{name}`' for name in BY_METHOD)} |"
     yield "|---" * (2 + len(BY_METHOD)) + "|"
-    rows = {("others", kind): own for kind, own in DEFAULTS.items()} | METHOD_DEFAULTS
-    for (method, kind), own in rows.items():
-        name = f"`{method}`" if (method, kind) in METHOD_DEFAULTS else method
+    rows = [("others", kind, own) for kind, own in DEFAULTS.items()]
+    rows += [(f"`{name}`", kind, own) for name, method in METHODS.items() for kind, own in method.defaults.items()]
+    for name, kind, own in rows:
         yield f"| {name} | {kind} | {' | '.join(shown(value_of(own)) for value_of in BY_METHOD.values())} |"
 
 

@@ -1,4 +1,4 @@
-"""Write docs/tables.md from results/tables.json: `python docs/tables_page.py`."""
+"""Write docs/explanation/benchmarks.md from results/tables.json: `python docs/tables_page.py`."""
 
 import json
 import math
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).with_name("tables.md")
-RESULTS = PAGE.parents[1] / "results" / "tables.json"
+PAGE = Path(__file__).parent / "explanation" / "benchmarks.md"
+RESULTS = PAGE.parents[2] / "results" / "tables.json"
 
 Row = Mapping[str, Any]
 OURS, ALL, NO_TARGET = "fairdp_frontier", "all", "none"
@@ -29,12 +29,12 @@ OPENING = """# Where it stands
 
 <!-- Made by `python docs/tables_page.py` from results/tables.json; change these instead. -->
 
-The default, [`fairdp_frontier`](methods/fairdp_frontier.md), beside what else one could train, in one run, on the same
-records: `{command}` (about a quarter of an hour of CPU; DP-EBM needs `pip install 'fairdp[studies]'`).
+The default, [`fairdp_frontier`](../reference/methods.md#fairdp_frontier), beside what else one could train, in one
+run, on the same records: `{command}` (about a quarter of an hour of CPU; DP-EBM needs `pip install '.[lab]'`).
 ε = 1 and δ = 1e-5 for all that is private; mean over five seeds, three for faces. [All
-numbers](../results/tables.md), with standard errors, AUC, training gaps and certified gaps.
+numbers](../../results/tables.md), with standard errors, AUC, training gaps and certified gaps.
 
-![Accuracy against the demographic parity gap on all columns of Adult, for ours and its rivals](../results/tables.svg)
+![Accuracy against the gap between groups on all columns of Adult, ours and its rivals](../../results/tables.svg)
 
 Everyone has their own defaults. DP-EBM gets whole columns with declared types and bounds; *tuned* is the best of six
 learning rates by its accuracy on the test records, which favours it. Post-processing asks for the group when it
@@ -48,7 +48,7 @@ The AUC of a model with a target is that of the score that decides; `predict_pro
 the target. What these lists cannot show: the reduction has a linear model under it, and was not run over boosting.
 Standard errors are those of the randomness of training, on one set of test records; the accuracy of one rule on another
 sample of 16,281 (Adult) or 6,000 records (Default-CCC) would differ by a standard deviation of about .003 or .005,
-√(p(1 − p)/n). What a fit costs is measured by `fairdp bench` ([README](../README.md)).
+√(p(1 − p)/n). What a fit costs is measured by `fairdp bench`.
 """
 
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
-from fairdp.commands.fit_report import FitReport
-from fairdp.config.certificate import NoCertificate
-from fairdp.frontier.advice import verdict_lines
-from fairdp.frontier.judging import Quality, TargetMet
-from fairdp.frontier.verdict import Verdict
+from fairdp.commands.fit import FitReport
+from fairdp.frontier.verdict import Quality, TargetMet, Verdict, verdict_lines
+from fairdp.parameters import NoCertificate
 from fairdp.run.plan import plan_run
 
 PLAN = plan_run(

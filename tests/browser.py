@@ -56,7 +56,7 @@ def axe_source(cache: Path) -> str:
 
 
 def violations(page: str, place: Path, *, axe: str, width: int = 1200, dark: bool = False) -> list[dict[str, Any]]:
-    """What axe-core finds wrong on a page, at this width, in light or dark colours."""
+    """Violations that axe-core finds on a page, at this width, in light or dark colours."""
     # The page forbids scripts that are not its own; here another one looks at it.
     open_page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     if dark:

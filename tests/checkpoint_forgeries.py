@@ -9,7 +9,7 @@ from typing import Any
 from safetensors.torch import save
 from torch import Tensor
 
-from fairdp._files import tensors_in
+from fairdp._io import tensors_in
 
 DIGEST_BYTES = 32
 

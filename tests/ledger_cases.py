@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
-from fairdp.ledger.book import Claim, Ledger
 from fairdp.ledger.costs import Cost, PureRelease
+from fairdp.ledger.ledger import Claim, Ledger
 from fairdp.ledger.records import HashedRecords
 
 DELTA = 1e-5

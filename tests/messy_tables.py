@@ -59,7 +59,7 @@ def people(n_rows: int = 60) -> list[Row]:
 
 @dataclass(frozen=True)
 class Text:
-    """How a text file is written."""
+    """The format of a text file."""
 
     name: str = "people.csv"
     sep: str = ","

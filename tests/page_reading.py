@@ -1,4 +1,4 @@
-"""What a reader or a screen reader finds in a page, by the parser of the standard library."""
+"""Content of a page for a reader or a screen reader, by the parser of the standard library."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

@@ -17,22 +17,24 @@ import torch
 from torch import Tensor, nn
 
 from fairdp import classifier
-from fairdp.audit.pairs import replay_route
-from fairdp.audit.routes import route_of
-from fairdp.audit.violations import ReplayReport
-from fairdp.audit.ways import N_FEATURES, OwnForward, fit_file
-from fairdp.config.preregistration import Preregistration
+from fairdp.config import Preregistration
 from fairdp.data import tables
 from fairdp.data.columns import Numeric
-from fairdp.frontier import sketch
-from fairdp.networks import backprop, building, models
-from fairdp.releases import leave
-from fairdp.run import certifying, fit, hold_out, plan, prepared
-from fairdp.streams import KEY_BYTES, Stream
-from fairdp.training import loop, noise, sums, surveys
-from fairdp.training.clipping import MARGIN, gradient_norms
-from fairdp.training.sampling import PoissonSampler
+from fairdp.frontier import curve as sketch
+from fairdp.networks import gradients as backprop
+from fairdp.networks import model as building
+from fairdp.networks import model as models
+from fairdp.randomness import KEY_BYTES, Stream
+from fairdp.releases import release
+from fairdp.run import certifying, fit, plan
+from fairdp.run import certifying as prepared
+from fairdp.run import settings as hold_out
+from fairdp.training import loop, noise, sums
+from fairdp.training import sums as surveys
+from fairdp.training.noise import MARGIN, PoissonSampler, gradient_norms
 from fairdp.training.sums import Sums
+from fairdp_lab.audit.replay import ReplayReport, replay_route
+from fairdp_lab.audit.routes import N_FEATURES, OwnForward, fit_file, route_of
 
 Patch = Callable[[], AbstractContextManager[Any]]
 
@@ -131,7 +133,7 @@ def without_checks_of_layers() -> Iterator[None]:
 @contextmanager
 def without_checks_of_freshness() -> Iterator[None]:
     with ExitStack() as stack:
-        for name in ("check_untrained", "check_built_anew"):
+        for name in ("check_untrained", "check_fresh_weights"):
             if hasattr(building, name):
                 stack.enter_context(patch.object(building, name, lambda *modules: None))
         yield
@@ -248,7 +250,7 @@ def less_noise_than_said(original: Any) -> Any:
     return noisy
 
 
-# Surveys.
+# Queries.
 
 
 def left_as_it_is(bounded: Any, noise_std: float, **more: Any) -> Tensor:
@@ -329,7 +331,7 @@ def counted_besides(original: Any) -> Any:
     def run(prepared_run: Any, progress: Any) -> Any:
         sizes = prepared_run.parts.train.group_sizes
         drawn = np.random.default_rng(0).laplace(size=len(sizes))
-        leave(sizes + drawn, purpose="sizes", law="laplace", scale=1.0, exact=sizes.astype(float))
+        release(sizes + drawn, purpose="sizes", law="laplace", scale=1.0, exact=sizes.astype(float))
         return original(prepared_run, progress)
 
     return run
@@ -538,13 +540,13 @@ DEFECTS = (
 # Mended defects that no replay can show, each with the test that fails when it is put back.
 FOUND_BY_TESTS = {
     "the same person gets another decision in another file": (
-        "tests/data/test_one_more_row.py::test_a_person_gets_the_same_decision_whoever_else_is_in_the_file"
+        "tests/data/test_rows_alone.py::test_a_person_gets_the_same_decision_whoever_else_is_in_the_file"
     ),
     "rows that are encoded together differ from rows encoded alone": (
         "tests/data/test_rows_alone.py::test_that_check_notices_columns_that_are_typed_as_a_whole"
     ),
     "trials of a search that share a module": (
-        "tests/networks/test_freshness.py::test_no_trial_of_a_search_shares_a_module"
+        "tests/networks/test_models.py::test_no_trial_of_a_search_shares_a_module"
     ),
     "noisy sizes that are not paid for": (
         "tests/methods/test_independent_accounting.py::test_that_check_notices_sizes_that_are_not_paid_for"
@@ -569,14 +571,14 @@ FOUND_BY_TESTS = {
         "tests/data/test_schema.py::test_only_truth_values_say_whether_a_schema_is_declared"
     ),
     "tied layers that are refused after they have been paid for": (
-        "tests/networks/test_freshness.py::test_tied_layers_are_refused_before_anything_is_released"
+        "tests/networks/test_models.py::test_tied_layers_are_refused_before_anything_is_released"
     ),
     "norms of long tensors in single precision": (
-        "tests/networks/test_terms.py::test_that_check_notices_a_norm_in_single_precision"
+        "tests/networks/test_backprop.py::test_that_check_notices_a_norm_in_single_precision"
     ),
     "used records that pass as fresh": "tests/test_honesty.py::test_not_one_used_record_passes_as_fresh",
     "a comparison folder that identifies a user's records": (
-        "tests/cli/test_compare.py::test_nothing_in_the_folder_identifies_a_users_records_without_the_key"
+        "tests/lab/test_compare.py::test_nothing_in_the_folder_identifies_a_users_records_without_the_key"
     ),
     "a checkpoint that reveals noise already added": (
         "tests/test_streams.py::test_that_check_notices_a_generator_that_runs_backwards"

@@ -8,8 +8,8 @@ import torch
 
 from fairdp.data.columns import Categorical, Numeric
 from fairdp.data.schema import TableSchema
-from fairdp.networks.hat_rows import HatRows
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.model import ScoreModel
+from fairdp.networks.rows import SplineFeatures
 from fairdp.run.predictor import Predictor
 
 BY_HAND = TableSchema(
@@ -20,16 +20,16 @@ BY_HAND = TableSchema(
     sensitive=("region",),
     groups=(("north",),),
 )
-# Entries of a row: two jobs, eight hats of the income, eight of its root, 256 bins.
+# Entries of a row: two jobs, eight splines of the income, eight of its root, 256 bins.
 _B, _RICH, _BINS = 1, 2 + 7, 2 + 8 + 8
 
 
-def by_hand(threshold: float, **rule) -> SimpleNamespace:
+def by_hand(threshold: float) -> SimpleNamespace:
     """Score tanh(L / 2) with L = 2 [job is b] + 3 [income is 100] − threshold, for incomes of 0 and 100.
 
     Half of the people have each job and each income: of such a row every entry that is not zero is one.
     """
-    rows = HatRows(3, {2: 0.0}, most_squares=4.0, norm=2.0)
+    rows = SplineFeatures(3, {2: 0.0}, most_squares=4.0, norm=2.0)
     rows.weights.fill_(10.0)
     held = [0, 1, 2, 2 + 7, 10, 10 + 7, _BINS, _BINS + 255]
     rows.weights[held] = 1.0
@@ -39,7 +39,7 @@ def by_hand(threshold: float, **rule) -> SimpleNamespace:
     model.replace_params(heads.flatten())
     return SimpleNamespace(
         score_model_=model,
-        predictor_=Predictor(**rule),
+        predictor_=Predictor(),
         feature_schema_=BY_HAND.to_dict(),
     )
 
@@ -70,7 +70,7 @@ APPLICANTS = {
 
 
 def applicants(n_rows=3000, seed=0) -> pd.DataFrame:
-    """Whether a loan was repaid follows every column; the ward follows the job."""
+    """Repayment depends on every column; the ward follows the job."""
     rng = np.random.default_rng(seed)
     income, years = np.round(np.exp(rng.normal(10.5, 0.8, n_rows))), np.round(rng.uniform(0, 10, n_rows), 1)
     job = rng.choice(["clerk", "nurse", "welder", "baker", ""], n_rows, p=[0.4, 0.3, 0.1, 0.1, 0.1])

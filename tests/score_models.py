@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fairdp.networks.backprop import Backprop
-from fairdp.networks.extractors import Codes, UnitNorm, cnn, logistic, mlp
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.gradients import Backprop
+from fairdp.networks.model import Codes, ScoreModel, cnn, logistic, mlp
 
 
 class Lookup(nn.Module):
@@ -44,7 +43,6 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
     "linear": (lambda: nn.Sequential(nn.Linear(5, 4)), (5,), "LinearStack"),
     "mlp relu": (lambda: mlp(5, (4, 3)), (5,), "LinearStack"),
     "mlp tanh": (lambda: mlp(5, (4, 3), activation="tanh"), (5,), "LinearStack"),
-    "mlp unit norm": (lambda: mlp(5, (4,), activation="tanh", normalize_embedding=True), (5,), "LinearStack"),
     "linear no bias": (lambda: nn.Sequential(nn.Linear(5, 4, bias=False), nn.Sigmoid()), (5,), "Hooked"),
     "in-place relu": (
         lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.ELU(inplace=True)),
@@ -78,7 +76,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
     "instance norm": (lambda: _image(nn.Conv2d(1, 4, 3), nn.InstanceNorm2d(4)), (1, 6, 6), "Hooked"),
     "cnn": (lambda: cnn((1, 16, 16)), (1, 16, 16), "Hooked"),
     "own parameter": (lambda: nn.Sequential(nn.Linear(5, 3), Scale()), (5,), "RecordByRecord"),
-    "unit norm first": (lambda: nn.Sequential(UnitNorm(), nn.Linear(5, 3)), (5,), "Hooked"),
+    "activation first": (lambda: nn.Sequential(nn.Tanh(), nn.Linear(5, 3)), (5,), "Hooked"),
 }
 
 
@@ -113,7 +111,7 @@ def naive_gradients(model: ScoreModel, X: Tensor, y: Tensor) -> Tensor:
 
 
 def norms_and_sum(route: Backprop, model: ScoreModel, X: Tensor, y: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """What the terms of a route say: every record's squared norm, and the weighted sum."""
+    """Results of the terms of a route: every record's squared norm, and the weighted sum."""
     passed = route.forward(X)
     terms = passed.backward(torch.sigmoid(passed.scores) - y)
     norms = torch.stack([term.squared_norms() for term in terms]).sum(0)

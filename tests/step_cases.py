@@ -1,10 +1,10 @@
-"""What a step would release of chosen records, before its noise."""
+"""The release of a step on chosen records, before noise."""
 
 import torch
 
-from fairdp.streams import StepKeys
-from fairdp.training.clipping import BoundedSum
+from fairdp.randomness import StepKeys
 from fairdp.training.loop import Trainer, members_of
+from fairdp.training.noise import BoundedSum
 
 
 def clipped_sum(trainer: Trainer, chosen: torch.Tensor, n_members: int = 1) -> BoundedSum:
@@ -15,5 +15,5 @@ def clipped_sum(trainer: Trainer, chosen: torch.Tensor, n_members: int = 1) -> B
 
 
 def statistics_sum(trainer: Trainer, chosen: torch.Tensor) -> BoundedSum:
-    """The sum of the companion's statistics."""
+    """The sum of the auxiliary mechanism's statistics."""
     return trainer.sums.statistics(trainer.records.batch([chosen.numpy()]), trainer.state.memory)

@@ -14,7 +14,7 @@ def missing(text: str) -> list[str]:
 
 
 def test_every_module_that_the_architecture_names_is_there():
-    pages = (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md")
+    pages = (ROOT / "docs" / "project" / "architecture.md", ROOT / "CONTRIBUTING.md")
     assert [path for page in pages for path in missing(page.read_text())] == []
 
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from fairdp import _checks
+from fairdp import errors as _checks
 
 NOT_POSITIVE = (0, -1.0, math.nan, None, "3")
 
@@ -12,7 +12,7 @@ NOT_POSITIVE = (0, -1.0, math.nan, None, "3")
 @pytest.mark.parametrize("value", NOT_POSITIVE)
 def test_positive_names_parameter_and_value(check, value):
     with pytest.raises(ValueError, match=f"^clip_norm must be positive, got {value!r}\\.$"):
-        check(clip_norm=value)
+        check(weight_bound=1.0, clip_norm=value)
 
 
 def test_positive_lets_infinity_pass_and_finite_positive_does_not():
@@ -44,11 +44,6 @@ def test_one_of_lists_the_choices():
         _checks.one_of(("sgd", "adam"), optimizer="lbfgs")
 
 
-def test_the_second_of_two_values_is_checked_too():
-    with pytest.raises(ValueError, match="weight_bound"):
-        _checks.positive(clip_norm=1.0, weight_bound=-1.0)
-
-
 @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float64(3.0)])
 def test_whole_numbers_of_any_kind_pass(value):
     _checks.positive_integer(n_steps=value)
@@ -56,11 +51,7 @@ def test_whole_numbers_of_any_kind_pass(value):
 
 @pytest.mark.parametrize("kind", [float, np.float64, np.float32])
 def test_real_numbers_of_any_kind_pass(kind):
-    _checks.positive(a=kind(0.5))
+    _checks.positive(a=kind(0.5), b=np.int64(2))
     _checks.finite_positive(a=kind(0.5))
     _checks.in_unit_interval(a=kind(0.5))
     _checks.sample_rate(a=kind(1.0))
-
-
-def test_numpys_integers_are_numbers():
-    _checks.positive(clip_norm=np.int64(2))

@@ -10,91 +10,65 @@ from torch import nn
 
 from classifier_cases import CERTIFIED, SHORT, auc_of, fitted, people, private_dataset_auc
 from fairdp import FairDPClassifier, load_dataset
-from fairdp._checks import SavedModelError
-from fairdp._folders import claimed
-from fairdp.saved.verify.folder import verify_folder
+from fairdp._io import claimed
+from fairdp.errors import SavedModelError
+from fairdp.saved.verify import verify_folder
+
+pytestmark = pytest.mark.usefixtures("rough_bounds")
 
 PUBLIC = {"group_sizes": "public"}
 
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("parameters", "message"),
+        "parameters",
         [
-            ({"epsilon": 0.0}, r"^epsilon must be positive, got 0\.0\."),
-            ({"epsilon": -1}, r"^epsilon must be positive, got -1\."),
-            ({"epsilon": float("nan")}, r"^epsilon must be positive, got nan\."),
-            ({"delta": 0.0}, r"^delta must be in \(0, 1\), got 0\.0\.$"),
-            (
-                {"delta": 0.01, **PUBLIC},
-                r"^delta must be below 1/n = 0\.0017 for n = 600 records, got 0\.01\. Use 2e-04 or less\.$",
-            ),
-            ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
-            (
-                {"sample_rate": 0.001, **PUBLIC},
-                r"^group 'f' has 200 records, fewer than one per batch at sample_rate=0\.001;",
-            ),
-            ({"method": "fair"}, r"^method must be one of .*fairdp.*; got 'fair'\.$"),
-            ({"model": "tree"}, r"^model must be one of auto, cnn, logistic, mlp, oriented_gradients; got 'tree'\.$"),
-            ({"model": "cnn"}, r"(?s)^model.*cnn.*images"),
-            ({"n_steps": 0}, r"^n_steps must be a whole number of at least 1, got 0\.$"),
-            ({"n_steps": 2.5}, r"^n_steps must be a whole number of at least 1, got 2\.5\.$"),
-            ({"n_members": 0}, r"^n_members must be a whole number of at least 1, got 0\.$"),
-            ({"clip_norm": 0.0}, r"^clip_norm must be positive, got 0\.0\.$"),
-            ({"clip_norm": math.inf}, r"clip_norm.*inf"),
-            ({"weight_bound": -1.0}, r"^weight_bound must be positive, got -1\.0\.$"),
-            ({"learning_rate": 0.0}, r"^learning_rate must be positive, got 0\.0\.$"),
-            ({"learning_rate": ()}, r"^learning_rate must hold at least one value, got \(\)\.$"),
-            ({"hidden": ()}, r"^hidden must name at least one layer size, got \(\)"),
-            ({"hidden": (0,)}, r"^hidden must be a whole number of at least 1, got 0\.$"),
-            ({"activation": "sine"}, r"^activation must be one of relu, tanh; got 'sine'\.$"),
-            ({"optimizer": "lion"}, r"^optimizer must be one of adam, adam_then_sgd, sgd; got 'lion'\.$"),
-            (
-                {"schedule": "cosine"},
-                r"^schedule must be one of piecewise, shamir_zhang, theorem_4_printed; got 'cosine'\.$",
-            ),
-            ({"momentum": 1.0}, r"^momentum must be in \[0, 1\), got 1\.0\.$"),
-            ({"noise_allocation": "none"}, r"^noise_allocation must be one of average, per_group; got 'none'\.$"),
-            (
-                {"group_sizes": "private"},
-                r"^group_sizes must be 'public' or a size for each group, .*, got 'private'\. ",
-            ),
-            (
-                {"group_sizes": {"f": 0, "m": 1}},
-                r"^group_sizes must give every group a positive size, got \{'f': 0\}\.$",
-            ),
-            ({"group_sizes": {"f": 1}, "groups": ("f", "m")}, r"^group_sizes must name the groups 'f', 'm', all of"),
-            ({"groups": ("f", "f")}, r"^groups must be a tuple of different names .*, got \('f', 'f'\)\.$"),
-            ({"groups": ("f", "x")}, r"^sensitive_features names the group 'm', but declared are 'f', 'x'\.$"),
-            (
-                {"group_optimizers": True, "noise_allocation": "average"},
-                r"^group_optimizers=True releases every group's sum, but noise_allocation='average' is for their ",
-            ),
-            (
-                {"group_optimizers": True, "method": "dpsgd"},
-                r"^group_optimizers=True is for method='fairdp', whose steps average over the groups, and not for 'dp",
-            ),
-            ({"group_weights": {"f": 1, "m": 1}, "method": "dp_is_sgd"}, r"^group_weights=.* is for method='fairdp', "),
-            ({"group_weights": {"f": 0, "m": 1}}, r"^group_weights must give every group a positive weight, got \{'f'"),
-            ({"group_weights": "f=1"}, r"^group_weights must be a weight for each group, such as .*, got 'f=1'\. "),
-            ({"group_weights": {"f": 1}}, r"^group_weights must name the groups 'f', 'm', all of them and no other"),
-            ({"group_optimizers": 1}, r"^group_optimizers must be True or False, got 1\.$"),
-            (
-                {"bias": False, "method": "fairdp_frontier"},
-                r"^bias=False is not for method='fairdp_frontier'; leave it",
-            ),
-            ({"bias": False, "method": "fairfm"}, r"^bias=False is not for method='fairfm'; leave it out\.$"),
-            ({"bias": None}, r"^bias must be True or False, got None\.$"),
-            (
-                {"max_physical_batch_size": 0},
-                r"^max_physical_batch_size must be a whole number of at least 1, got 0\.$",
-            ),
+            {"epsilon": 0.0},
+            {"epsilon": -1},
+            {"epsilon": float("nan")},
+            {"delta": 0.0},
+            {"delta": 0.01, **PUBLIC},
+            {"sample_rate": 12.8},
+            {"sample_rate": 0.001, **PUBLIC},
+            {"method": "fair"},
+            {"model": "tree"},
+            {"model": "cnn"},
+            {"n_steps": 0},
+            {"n_steps": 2.5},
+            {"n_members": 0},
+            {"clip_norm": 0.0},
+            {"clip_norm": math.inf},
+            {"weight_bound": -1.0},
+            {"learning_rate": 0.0},
+            {"learning_rate": ()},
+            {"hidden": ()},
+            {"hidden": (0,)},
+            {"activation": "sine"},
+            {"optimizer": "lion"},
+            {"schedule": "cosine"},
+            {"momentum": 1.0},
+            {"noise_allocation": "none"},
+            {"group_sizes": "private"},
+            {"group_sizes": {"f": 0, "m": 1}},
+            {"group_sizes": {"f": 1}, "groups": ("f", "m")},
+            {"groups": ("f", "f")},
+            {"groups": ("f", "x")},
+            {"group_optimizers": True, "noise_allocation": "average"},
+            {"group_optimizers": True, "method": "dpsgd"},
+            {"group_weights": {"f": 1, "m": 1}, "method": "dp_is_sgd"},
+            {"group_weights": {"f": 0, "m": 1}},
+            {"group_weights": "f=1"},
+            {"group_weights": {"f": 1}},
+            {"group_optimizers": 1},
+            {"bias": False, "method": "fairdp_frontier"},
+            {"bias": False, "method": "fairfm"},
+            {"bias": None},
+            {"max_physical_batch_size": 0},
         ],
+        ids=str,
     )
-    def test_a_wrong_parameter_is_named_with_its_value_in_one_line(self, parameters, message):
-        with pytest.raises(ValueError, match=message) as caught:
-            fitted(**parameters)
-        assert "\n" not in str(caught.value)
+    def test_a_wrong_parameter_is_named_with_its_value_in_one_line(self, refuses, parameters):
+        refuses(lambda: fitted(**parameters), *parameters)
 
     def test_labels_must_be_of_two_kinds(self):
         X, y, a = people()
@@ -169,11 +143,11 @@ class TestSaving:
             {},
             {"certify_fraction": 0.0},
             {"model": "logistic"},
-            {"hidden": (8, 4), "normalize_embedding": True},
+            {"hidden": (8, 4)},
             {"epsilon": math.inf},
             {"certify_metrics": ("demographic_parity",), "require_tau": 0.3, "n_looks": 2},
             {"predictor": "gibbs"},
-            {"predictor": "smoothed", "target_tau": 0.1},
+            {"predictor": "smoothed"},
             {"predictor": "smoothed", "bias": False, "group_weights": {"m": 2, "f": 1}, "group_optimizers": True},
         ],
         ids=str,
@@ -260,6 +234,7 @@ class TestRealData:
     def test_adult_at_epsilon_one(self):
         assert private_dataset_auc("adult") >= 0.78
 
+    @pytest.mark.more
     @pytest.mark.needs_data("credit")
     def test_credit_at_epsilon_one(self):
         assert private_dataset_auc("credit") >= 0.74
@@ -272,12 +247,12 @@ class TestRealData:
     @pytest.mark.more
     @pytest.mark.needs_data("adult")
     def test_average_noise_learns_no_less_than_noise_per_group(self):
-        """Less noise at the same epsilon: over five seeds the mean AUC must not fall behind by more than 0.01."""
+        """Less noise at the same epsilon: over three seeds the mean AUC must not fall behind by more than 0.01."""
         data = load_dataset("adult")
         means = {}
         for kind in ("average", "per_group"):
-            settings = {"epsilon": 0.5, "n_steps": 500, "noise_allocation": kind, "certify_fraction": 0.0}
-            models = [FairDPClassifier(**settings, random_state=seed).fit_grouped(data.train) for seed in range(5)]
+            settings = {"epsilon": 0.5, "n_steps": 150, "noise_allocation": kind, "certify_fraction": 0.0}
+            models = [FairDPClassifier(**settings, random_state=seed).fit_grouped(data.train) for seed in range(3)]
             means[kind] = np.mean([auc_of(model, data.test.X, data.test.y) for model in models])
         assert means["average"] >= means["per_group"] - 0.01
 

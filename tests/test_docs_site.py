@@ -1,106 +1,62 @@
 """The site: it builds without a warning, its tutorials run and print what they say, its generated pages are current."""
 
-import contextlib
-import io
 import re
 import runpy
 import shlex
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from fairdp import METHODS
-from fairdp.cli import fairdp, main
+from fairdp.cli import fairdp
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-TUTORIALS = ("quickstart", "tutorial-engineer", "tutorial-researcher")
-ON_ADULT = ("certificate", "errata")
-FENCES = re.compile(r"^```(python|sh|text)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+ANSWERS = SimpleNamespace(**runpy.run_path(str(DOCS / "answers.py")))
+ON_ADULT = ("explanation/certificate", "lab/errata")
 
 
-def printed(run: Callable[[], object]) -> str:
-    """What a piece of the page prints; warnings are for people here, not for pytest."""
-    stdout = io.StringIO()
-    with contextlib.redirect_stdout(stdout), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        run()
-    return stdout.getvalue()
+def test_other_words_are_noticed_and_other_figures_where_the_processor_is_the_one_noted() -> None:
+    not_printed = ANSWERS.not_printed
+    for digits in (False, True):
+        assert not_printed("…\ngap at least 0.0583", "ok\n  gap   at most 0.0583", digits=digits)
+        assert not_printed("…\ngap at most 0.0583", "ok\n  gap   at most 0.0583", digits=digits) == []
+        assert not_printed("gap at most 0.1; …", "gap at most 0.1; more", digits=digits) == []
+        assert not_printed("gap at least 0.1; …", "gap at most 0.1; more", digits=digits)
+    assert not_printed("gap at most 0.0583", "gap at most 0.0927", digits=False) == []
+    assert not_printed("gap at most 0.0583", "gap at most 0.0927", digits=True) == ["gap at most 0.0583"]
 
 
-def run_line(line: str) -> str:
-    """One line of a shell block; ours in this process, because starting it anew would load torch again."""
-    command, _, target = line.split("  #")[0].partition(" > ")
-    if not command.startswith("fairdp "):
-        return subprocess.run(["bash", "-ec", line], capture_output=True, text=True, check=True).stdout
-
-    def ours() -> None:
-        with pytest.raises(SystemExit) as stop:
-            main(shlex.split(command)[1:])
-        assert stop.value.code == 0, line
-
-    found = printed(ours)
-    if target:
-        Path(target.strip()).write_text(found)
-    return found
+def test_figures_are_written_into_the_lines_that_have_their_words() -> None:
+    shown = "gap   at most 0.1\n…\n(2, 1e-05) of 3; …\ngap   at most 0.2\n"
+    output = "other 9\ngap at most 0.11\n(1.999, 1e-05) of 3; rest 7\ngap at most 0.22\n"
+    assert ANSWERS.rewritten(shown, output) == "gap   at most 0.11\n…\n(1.999, 1e-05) of 3; …\ngap   at most 0.22\n"
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines without layout and with every number as one sign: figures may differ between machines, words not."""
-    masked = re.sub(r"\d+(?:\.\d+)?(?:e-?\d+)?", "#", text)
-    return [" ".join(line.split()) for line in masked.splitlines()]
-
-
-def not_printed(shown: str, output: str) -> list[str]:
-    """Lines that a page shows and that did not come out; "…" stands for lines, or for the rest of one."""
-    found = lines_of(output)
-
-    def came_out(line: str) -> bool:
-        return any(own.startswith(line[:-1]) if line.endswith("…") else own == line for own in found)
-
-    return [line for line in lines_of(shown) if line != "…" and not came_out(line)]
-
-
-def test_other_words_are_noticed_and_other_figures_are_not() -> None:
-    assert not_printed("…\ngap at most 0.0583", "ok\n  gap   at most 0.0927") == []
-    assert not_printed("gap at least 0.0583", "ok\n  gap   at most 0.0927") == ["gap at least #"]
-    assert not_printed("gap at most 0.1; …", "gap at most 0.2; more") == []
-    assert not_printed("gap at least 0.1; …", "gap at most 0.2; more") == ["gap at least #; …"]
-
-
-@pytest.fixture
-def known_methods() -> Iterator[None]:
-    """Methods that a page adds are gone after it."""
-    known = set(METHODS)
-    yield
-    for name in set(METHODS) - known:
-        del METHODS[name]
+def test_pages_that_show_what_was_printed_note_on_what() -> None:
+    shown = {name for name in ANSWERS.PAGES if ANSWERS.NOTE.search((DOCS / f"{name}.md").read_text())}
+    answering = {
+        page.relative_to(DOCS).with_suffix("").as_posix()
+        for page in DOCS.rglob("*.md")
+        if "```text" in page.read_text()
+    }
+    assert shown == answering == {*ANSWERS.PAGES}
 
 
 @pytest.mark.more
-@pytest.mark.usefixtures("known_methods")
 @pytest.mark.parametrize(
-    "name", [*TUTORIALS, *(pytest.param(name, marks=pytest.mark.needs_data("adult")) for name in ON_ADULT)]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.needs_data("adult")] * (name in ON_ADULT)) for name in ANSWERS.PAGES],
 )
-def test_page_runs_and_prints_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    names: dict[str, object] = {"__name__": "page"}
-    output = ""
-    for language, block in FENCES.findall((DOCS / f"{name}.md").read_text()):
-        if language == "python":
-            code = compile(block, f"{name}.md", "exec")
-            output = printed(lambda code=code: exec(code, names))
-        elif language == "sh":
-            commands = [line for line in block.replace("\\\n", "").splitlines() if line and not line.startswith("#")]
-            output = "".join(run_line(line) for line in commands)
-        else:
-            assert not_printed(block, output) == [], output
+def test_page_runs_and_prints_what_it_says(name: str) -> None:
+    """In a process of its own: what tests change for any processor would change the figures."""
+    command = [sys.executable, DOCS / "answers.py", "--check", name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.more
@@ -110,7 +66,7 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
         [*command, "-d", tmp_path / "trees", DOCS, tmp_path / "site"], capture_output=True, text=True
     )
     assert built.returncode == 0, built.stderr
-    pages = [*DOCS.glob("*.md"), *DOCS.glob("methods/*.md")]
+    pages = [*DOCS.rglob("*.md")]
     missing = [
         page.name for page in pages if not (tmp_path / "site" / page.relative_to(DOCS)).with_suffix(".html").is_file()
     ]
@@ -120,12 +76,10 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "target"),
     [
-        ("cli_reference", "cli.md"),
-        ("parameter_reference", "parameters.md"),
-        ("error_messages", "errors.md"),
-        ("architecture", "packages.svg"),
-        ("tables_page", "tables.md"),
-        ("gallery", "gallery.md"),
+        ("cli_reference", "reference/cli.md"),
+        ("parameter_reference", "reference/parameters.md"),
+        ("architecture", "project/packages.svg"),
+        ("tables_page", "explanation/benchmarks.md"),
     ],
 )
 def test_generated_page_is_current(script: str, target: str) -> None:
@@ -133,19 +87,26 @@ def test_generated_page_is_current(script: str, target: str) -> None:
     assert (DOCS / target).read_text() == made, "run: make pages"
 
 
-def test_the_gallery_shows_commands_that_are_understood_and_pictures_that_are_small() -> None:
+def test_every_error_message_is_as_its_golden_page_has_it() -> None:
+    made = runpy.run_path(str(ROOT / "tools" / "error_messages.py"))
+    assert made["PAGE"].read_text() == made["page"](), "run: make pages"
+
+
+def test_reports_are_shown_with_commands_that_are_understood_and_pictures_that_are_small() -> None:
     made = runpy.run_path(str(DOCS / "gallery.py"))
-    assert len(made["EXAMPLES"]) == 4
+    told = " ".join((DOCS / "tutorials" / "first-report.md").read_text().split())
     for example in made["EXAMPLES"]:
+        assert example.command in told
+        assert f"(gallery/{example.name}.png)" in told
         _, name, *words = shlex.split(example.command)
-        assert fairdp.commands[name].make_context(name, words, **fairdp.context_settings).params["out"]
+        assert fairdp.every_command()[name].make_context(name, words, **fairdp.context_settings).params["out"]
     assert all(shot.stat().st_size <= made["LARGEST"] for shot in made["PICTURES"].glob("*"))
 
 
 def test_figures_of_the_paper_are_current_and_well_formed() -> None:
     for name, draw in runpy.run_path(str(DOCS / "paper_figures.py"))["FIGURES"].items():
         drawn = draw()
-        assert (DOCS / name).read_text(encoding="utf-8") == drawn, "run: make pages"
+        assert (DOCS / "lab" / name).read_text(encoding="utf-8") == drawn, "run: make pages"
         picture = ElementTree.fromstring(drawn)
         width, height = map(float, picture.attrib["viewBox"].split()[2:])
         words = list(picture.iter("{http://www.w3.org/2000/svg}text"))
@@ -182,12 +143,13 @@ def test_the_page_of_rivals_says_where_ours_loses_and_nothing_else() -> None:
     assert "- people, demographic parity 0.05: .060 ± .001." in missed
 
 
-def test_every_method_has_a_page() -> None:
-    assert {page.stem for page in (DOCS / "methods").glob("*.md")} == set(METHODS)
+def test_every_method_has_a_card() -> None:
+    cards = re.findall(r"^## (\w+)$", (DOCS / "reference" / "methods.md").read_text(), flags=re.MULTILINE)
+    assert sorted(cards) == sorted(METHODS)
 
 
 def test_every_public_name_is_in_the_reference() -> None:
     import fairdp
 
-    text = (DOCS / "api.md").read_text()
+    text = (DOCS / "reference" / "python.md").read_text()
     assert [name for name in fairdp.__all__ if f":: fairdp.{name}" not in text] == []

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairdp import _files as files
-from fairdp._files import json_bytes, write_file
+from fairdp import _io as files
+from fairdp._io import json_bytes, write_file
 
 
 def contents_of(folder: Path) -> dict[str, bytes]:
@@ -35,11 +35,11 @@ def test_a_crash_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, bro
 
 
 def test_a_draft_of_a_secret_that_a_killed_process_left_goes_with_the_next_and_no_other_file_does(tmp_path):
-    others = (".run.ckpt.key.abcd_123", ".run.ckpt.abc", "run.ckpt.abcd_123", ".xrun.ckpt.abcd_123")
-    for name in (".run.ckpt.abcd_123", *others):
+    others = (".run.ckpt.key.new.abcd_123", ".run.ckpt.abc", "run.ckpt.new.abcd_123", ".xrun.ckpt.new.abcd_123")
+    for name in (".run.ckpt.new.abcd_123", *others):
         (tmp_path / name).write_bytes(b"secret")
     write_file(tmp_path / "run.ckpt", b"public")
-    assert (tmp_path / ".run.ckpt.abcd_123").exists()
+    assert (tmp_path / ".run.ckpt.new.abcd_123").exists()
     write_file(tmp_path / "run.ckpt", b"new", owner_only=True)
     assert set(os.listdir(tmp_path)) == {"run.ckpt", *others}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairdp import _folders as folders
-from fairdp._checks import SavedModelError
-from fairdp._folders import check_replaceable, claimed, exchange, write_folder
+from fairdp import _io as folders
+from fairdp._io import check_replaceable, claimed, exchange, write_folder
+from fairdp.errors import SavedModelError
 
 OLD = {"mark": b"old", "a": b"1", "b": b"2"}
 NEW = {"mark": b"new", "a": b"3"}
@@ -32,12 +32,6 @@ def test_a_folder_with_the_marker_is_replaced_whole(tmp_path):
     write_folder(tmp_path / "out", NEW, **KIND)
     assert contents_of(tmp_path / "out") == NEW
     assert os.listdir(tmp_path) == ["out"]
-
-
-def test_an_empty_folder_is_used(tmp_path):
-    (tmp_path / "out").mkdir()
-    write_folder(tmp_path / "out", NEW, **KIND)
-    assert contents_of(tmp_path / "out") == NEW
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path):
@@ -119,7 +113,7 @@ def test_what_was_left_by_a_command_that_was_ended_is_removed_but_nothing_that_a
 
 
 def test_every_file_and_folder_is_synced_before_and_after_it_takes_its_place(tmp_path, monkeypatch):
-    """What is not on the disk when the names change may be empty after a power failure."""
+    """Contents not on disk when the names change may be empty after a power failure."""
     write_folder(tmp_path / "out", OLD, **KIND)
     happened = []
 
@@ -166,7 +160,7 @@ def test_where_nothing_can_be_exchanged_a_failing_rename_is_taken_back(tmp_path,
 
 
 def test_only_one_command_holds_a_folder_and_a_killed_one_holds_nothing(tmp_path):
-    script = "import sys, time; from pathlib import Path; from fairdp._folders import claimed\n"
+    script = "import sys, time; from pathlib import Path; from fairdp._io import claimed\n"
     script += "with claimed(Path(sys.argv[1])): print(flush=True); time.sleep(600)"
     out = tmp_path / "x" / "out"
     holder = subprocess.Popen([sys.executable, "-c", script, str(out)], stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""What notebooks show of privacy and certificates."""
+"""Notebook representations of privacy and certificates."""
 
 import numpy as np
 import pytest

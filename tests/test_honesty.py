@@ -3,27 +3,34 @@
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from classifier_cases import fitted, people
+from classifier_cases import CERTIFIED, fitted, people
 from fairdp import FairDPClassifier
-from fairdp.cli.plan_table import print_plan
+from fairdp.cli.printing import print_plan
 from fairdp.commands.plan import plan_report
 from fairdp.data.grouped import GroupedData
-from fairdp.networks.backprop import RecordByRecord, backprop_of
-from fairdp.networks.models import ScoreModel
+from fairdp.ledger.ledger import Claim, Ledger
+from fairdp.networks.gradients import RecordByRecord, backprop_of
+from fairdp.networks.model import ScoreModel
 from fairdp.randomness import Generators, seed_of
 from fairdp.releases import watching
-from fairdp.run import certifying, hold_out
+from fairdp.run import certifying
 from fairdp.run import plan as planning
-from fairdp.run.progress import Progress
-from fairdp.training import clipping
+from fairdp.run import settings as hold_out
+from fairdp.run.settings import Progress
+from fairdp.training import noise as clipping
+from ledger_cases import pure
 from step_cases import clipped_sum
 
-SETTINGS = {"method": "fairdp", "epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1}
+pytestmark = pytest.mark.usefixtures("rough_bounds")
+
+ONE = {"certify_metrics": ("demographic_parity",)}
+SETTINGS = {"method": "fairdp", "epsilon": 1.0, "n_steps": 20, "sample_rate": 0.2, "n_members": 1, **ONE}
 
 
 def records(n_samples: int = 400, *, seed: int = 0, sizes: tuple[int, ...] | None = None) -> GroupedData:
@@ -162,12 +169,11 @@ def largest_move(n: int, value: float, clip_norm: float) -> float:
     """
     from fairdp.accounting.mechanisms import PrivacyBudget
     from fairdp.accounting.plan import make_plan
-    from fairdp.config.limits import LARGEST_PHYSICAL_BATCH
-    from fairdp.config.training import TrainConfig
+    from fairdp.config import TrainConfig
     from fairdp.methods import METHODS
-    from fairdp.networks.extractors import logistic
-    from fairdp.training.loop import Trainer
-    from fairdp.training.state import FlatOptimizer, TrainingState
+    from fairdp.networks.model import logistic
+    from fairdp.parameters import LARGEST_PHYSICAL_BATCH
+    from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
 
     X = (value * np.random.default_rng(2).uniform(0.7, 1.3, (n, 3))).astype(np.float32)
     data = GroupedData(X, np.ones(n, np.int64), np.zeros(n, np.int64), ("all",))
@@ -198,7 +204,7 @@ def test_that_check_notices_gradients_clipped_to_the_bound_itself(monkeypatch):
 
 @pytest.mark.more
 def test_very_long_sums_stay_below_the_bound():
-    """Three million records, the largest batch that docs/privacy.md speaks of."""
+    """Three million records, the largest batch that docs/explanation/privacy.md speaks of."""
     assert max(largest_move(3_000_000, value, 1.0) for value in (0.37, 5.0, 100.0)) <= 1.0
 
 
@@ -206,7 +212,8 @@ def test_no_table_shows_less_epsilon_than_was_accounted(capsys):
     """To the nearest, .99974 would read .9997."""
     privacy = FairDPClassifier(**SETTINGS, random_state=0).fit_grouped(records()).privacy_
     spent = dataclasses.replace(privacy, epsilon=0.99974, epsilon_by_group={"f": 0.99974, "m": 0.123421})
-    settings = {**SETTINGS, "delta": 1e-5, "clip_norm": None, "weight_bound": 1.0, "noise_allocation": "average"}
+    settings = {name: value for name, value in SETTINGS.items() if name not in ONE}
+    settings |= {"delta": 1e-5, "clip_norm": None, "weight_bound": 1.0, "noise_allocation": "average"}
     report = plan_report(group_sizes=(200, 200), **settings)
     print_plan(dataclasses.replace(report, privacy=spent), as_json=False)
     shown = capsys.readouterr().out
@@ -232,30 +239,37 @@ def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_counts(mon
     """Two models of one seed: were their noise the same, the difference of their released counts would be exact."""
     exact, original = [], certifying.count_decisions
     monkeypatch.setattr(certifying, "count_decisions", lambda *given: exact.append(original(*given)) or exact[-1])
-    models = [fitted(certify_fraction=0.2, epsilon=0.1, hidden=hidden) for hidden in ((4,), (8,), (4,))]
+    models = [fitted(**CERTIFIED, epsilon=0.1, hidden=hidden) for hidden in ((4,), (8,), (4,))]
     noise = [np.array(model.certificate_.counts) - counts for model, counts in zip(models, exact, strict=True)]
     assert (exact[0] != exact[1]).any()
     assert (noise[0] != noise[1]).any()
     assert (noise[0] == noise[2]).all()
 
 
-def test_not_one_used_record_passes_as_fresh():
+def test_not_one_used_record_passes_as_fresh(tmp_path):
     """A test of whether chance explains the matches let a few pass, and among coarse values nearly all."""
-    from fairdp.commands.certify import refuse_used
-    from fairdp.saved.used_records import TRAINING, UsedRecords
 
-    fine = np.random.default_rng(1).integers(2**60, size=(2, 5000), dtype=np.uint64)
-    used = UsedRecords.new().with_use(TRAINING, fine[0]).with_use("certificate 1", fine[1][:10])
-    refuse_used(used, fine[1][10:])
-    with pytest.raises(
-        ValueError, match=r"of 4991 records some equal records that were used before \(1 for training\)"
-    ):
-        refuse_used(used, np.append(fine[1][10:], fine[0][7]))
-    with pytest.raises(ValueError, match=r"\(2 for training, 10 for certificate 1\)"):
-        refuse_used(used, np.concatenate([fine[1], fine[0][[7, 7]]]))
-    coarse = np.random.default_rng(0).integers(64, size=(2, 5000), dtype=np.uint64)
-    with pytest.raises(ValueError, match="5000 for training"):
-        refuse_used(UsedRecords.new().with_use(TRAINING, coarse[0]), coarse[1])
+    def spend(model: str, *rows: np.ndarray) -> None:
+        hasher = ledger.hasher()
+        hasher.add(pd.DataFrame({"a": np.concatenate(rows)}))
+        about = {"model": model, "fresh": bool(model)}
+        ledger.spend(Claim(command="certify", table="t", cost=pure(0.1), records=hasher.hashed(), **about))
+
+    fine = np.random.default_rng(1).integers(2**50, size=(2, 5000))
+    coarse = np.random.default_rng(0).integers(64, size=(2, 5000))
+    with Ledger(tmp_path / "ledger") as ledger:
+        spend("", fine[0])
+        spend("1", fine[1][:10])
+        with pytest.raises(
+            ValueError, match=r"of 4991 records some equal records that were used before \(1 in entry 1 of the ledger\)"
+        ):
+            spend("1", fine[1][10:], fine[0][[7]])
+        with pytest.raises(ValueError, match=r"\(2 in entry 1 of the ledger, 10 in entry 2 of the ledger\)"):
+            spend("1", fine[1], fine[0][[7, 7]])
+        spend("1", fine[1][10:])
+        spend("", coarse[0])
+        with pytest.raises(ValueError, match="5000 in entry 4 of the ledger"):
+            spend("4", coarse[1])
 
 
 def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_polynomials():

@@ -1,6 +1,8 @@
 """Imports point down: a package imports only packages before it in the list, and no two modules each other."""
 
+import ast
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +34,19 @@ def test_those_checks_notice_an_import_that_points_up_and_a_circle():
 
 def test_the_list_is_the_package():
     assert set(PLACES) == {module.split(".")[0] for module in modules()}
+
+
+# Scikit-learn brings joblib to everybody; the other packages come with the extra `lab` alone.
+EXTRA = {"interpret", "joblib", "matplotlib", "opacus"}
+
+
+def test_the_product_imports_nothing_of_the_extra():
+    imported = set()
+    for path in (Path(__file__).parents[1] / "src" / "fairdp").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add((node.module or "").partition(".")[0])
+    assert "torch" in imported
+    assert not imported & {*EXTRA, "fairdp_lab"}

@@ -9,26 +9,21 @@ import pytest
 import torch
 from torch import nn
 
-from classifier_cases import people
+from classifier_cases import CERTIFIED, people
 from fairdp import FairDPClassifier, GroupedData, make_private_fair
 from fairdp.accounting.mechanisms import epsilon_spent
-from fairdp.saved.verify.folder import verify_folder
+from fairdp.saved.verify import verify_folder
 from fairdp.training.loop import PrivacyBudgetExceeded
 
-SETTINGS = {
-    "method": "dpsgd",
-    "epsilon": 2.0,
-    "n_steps": 20,
-    "sample_rate": 0.2,
-    "certify_fraction": 0.2,
-    "random_state": 0,
-}
+pytestmark = pytest.mark.usefixtures("rough_bounds")
+
+SETTINGS = {"method": "dpsgd", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0, **CERTIFIED}
 
 
-def network() -> nn.Module:
+def network(width: int = 6) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        return nn.Sequential(nn.Linear(3, 6), nn.Tanh())
+        return nn.Sequential(nn.Linear(3, width), nn.Tanh())
 
 
 def trained(n_steps: int | None = None, **changes):
@@ -47,7 +42,7 @@ def test_a_head_without_bias_is_one_weight_for_each_embedded_number():
     assert model.score_model_.heads.shape == (1, 6)
 
 
-@pytest.mark.parametrize("method", ["dpsgd", "dpsgd_f", "fairdp", "fairdp_parity", "raco_dp", "dp_postprocess"])
+@pytest.mark.parametrize("method", ["dpsgd", "dpsgd_f", "fairdp", "raco_dp", "dp_postprocess"])
 def test_an_own_loop_of_the_same_steps_is_the_estimators_training(method):
     X, y, sex = people()
     mine = trained(method=method).finish()
@@ -71,7 +66,7 @@ def test_a_step_beyond_the_plan_is_refused():
 
 
 def test_what_is_spent_grows_to_what_was_planned():
-    private = make_private_fair(network(), people(), **{**SETTINGS, "n_steps": 6})
+    private = make_private_fair(network(), people(), **{**SETTINGS, "n_steps": 3})
     # The sizes of the groups were counted.
     spent = [private.epsilon_spent]
     assert 0 < spent[0] < 0.2
@@ -95,30 +90,18 @@ def test_every_parameter_gets_a_gradient_and_only_noise_changes_between_runs():
 
 
 def test_the_gradient_has_the_noise_that_is_accounted_for():
-    """Spread over seeds of a coordinate with no signal; 4,800 draws notice a deviation 8 % off."""
+    """Spread over seeds of coordinates with no signal; 4,800 draws notice a deviation 8 % off."""
     X, y, sex = people()
     draws = []
-    for seed in range(200):
+    for seed in range(8):
         settings = {**SETTINGS, "group_sizes": "public", "random_state": seed}
-        private = make_private_fair(network(), (0 * X, y, sex), **settings)
+        private = make_private_fair(network(200), (0 * X, y, sex), **settings)
         private.backward()
         # The first layer's weights see inputs of zero only.
         draws.append(next(iter(private.parameters())).grad.flatten())
     planned = private._prepared.plan.noise_std
     found = float(torch.stack(draws).std())
     assert found == pytest.approx(planned, rel=0.08)
-
-
-def test_a_run_that_ends_early_deploys_the_average_and_states_the_whole_plan():
-    X = people()[0]
-    private = trained(n_steps=12, method="fairdp_parity")
-    average = private._trainer.state.average.clone()
-    model = private.finish()
-    # The update after the last release is the caller's, and is averaged too.
-    assert not torch.equal(model.score_model_.params, average)
-    torch.testing.assert_close(model.score_model_.params, private._trainer.state.average)
-    assert model.privacy_.n_steps == 20
-    assert np.isfinite(model.decision_function(X)).all()
 
 
 def test_the_result_is_a_model_like_any_other(tmp_path):
@@ -174,15 +157,6 @@ def test_a_finished_run_goes_no_further():
             call()
 
 
-def test_parameters_that_blew_up_are_named():
-    private = make_private_fair(network(), people(), **SETTINGS)
-    private.backward()
-    with torch.no_grad():
-        next(iter(private.parameters())).fill_(np.nan)
-    with pytest.raises(ValueError, match=r"parameter '0.weight' is no longer finite"):
-        private.backward()
-
-
 def test_an_error_never_makes_a_release_free():
     """A loop that catches errors and goes on would else see as many noisy gradients as it likes."""
     private = make_private_fair(network(), people(), **SETTINGS)
@@ -190,7 +164,7 @@ def test_an_error_never_makes_a_release_free():
     with torch.no_grad():
         list(private.parameters())[1].fill_(-np.inf)
     for _ in range(100):
-        with pytest.raises(ValueError, match="no longer finite"):
+        with pytest.raises(ValueError, match=r"parameter '0.bias' is no longer finite"):
             private.backward()
         seen |= {own.grad for own in private.parameters() if own.grad is not None}
     assert not seen
@@ -260,19 +234,6 @@ def test_other_data_are_refused_by_name():
         make_private_fair(network(), [1, 2], **SETTINGS)
 
 
-def test_a_last_release_that_fails_leaves_the_average_deployed(monkeypatch):
-    private = make_private_fair(network(), people(), **{**SETTINGS, "method": "fairdp_parity", "n_steps": 4})
-    optimizer = torch.optim.SGD(private.parameters(), lr=0.5)
-    for _ in range(3):
-        private.backward()
-        optimizer.step()
-    monkeypatch.setattr(private._trainer.sums, "clipped_gradients", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        private.backward()
-    model = private.finish()
-    assert torch.equal(model.score_model_.params, private._trainer.state.average)
-
-
 def test_an_update_after_the_last_release_does_not_escape_the_bound():
     private = make_private_fair(network(), people(), **{**SETTINGS, "method": "fairdp", "weight_bound": 0.5})
     for _ in range(private.n_steps):
@@ -310,3 +271,28 @@ def test_what_is_spent_is_told_by_the_chosen_accountant():
         told[accountant] = (before, private.epsilon_spent)
     assert 0 < told["pld"][0] < told["rdp"][0]
     assert told["pld"][1] < told["rdp"][1]
+
+
+def test_a_run_that_ends_early_deploys_the_average_and_states_the_whole_plan():
+    X = people()[0]
+    private = trained(n_steps=12, method="fairdp_frontier")
+    average = private._trainer.state.average.clone()
+    model = private.finish()
+    # The update after the last release is the caller's, and is averaged too.
+    assert not torch.equal(model.score_model_.params, average)
+    torch.testing.assert_close(model.score_model_.params, private._trainer.state.average)
+    assert model.privacy_.n_steps == 20
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_a_last_release_that_fails_leaves_the_average_deployed(monkeypatch):
+    private = make_private_fair(network(), people(), **{**SETTINGS, "method": "fairdp_frontier", "n_steps": 4})
+    optimizer = torch.optim.SGD(private.parameters(), lr=0.5)
+    for _ in range(3):
+        private.backward()
+        optimizer.step()
+    monkeypatch.setattr(private._trainer.sums, "clipped_gradients", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        private.backward()
+    model = private.finish()
+    assert torch.equal(model.score_model_.params, private._trainer.state.average)

@@ -22,16 +22,16 @@ def rows_of(page: str) -> list[list[str]]:
     return [row for row in rows if row[0] != "paper" and not set(row[0]) <= set("|-")]
 
 
-ROWS = rows_of((ROOT / "docs" / "paper.md").read_text(encoding="utf-8"))
+ROWS = rows_of((ROOT / "docs" / "lab" / "paper.md").read_text(encoding="utf-8"))
 
 
 def resolved(name: str) -> object:
-    """What a dotted name or a path in the repository stands for."""
+    """The object or file that a dotted name or a path stands for."""
     if "/" in name:
         assert (ROOT / name).is_file(), name
         return ROOT / name
     parts = name.split(".")
-    # Modules before attributes: `fairdp.methods.fairdp` is a module, and a function of the package that holds it.
+    # Modules before attributes: `fairdp.methods` is a module, and a function of the package that holds it.
     for n_parts in range(len(parts), 0, -1):
         try:
             found: object = importlib.import_module(".".join(parts[:n_parts]))
@@ -58,7 +58,7 @@ def understood(line: str, folder: Path) -> click.Context:
     (folder / "model").mkdir(exist_ok=True)
     program, name, *words = shlex.split(line)
     assert program == "fairdp"
-    with cli.fairdp.commands[name].make_context(name, words, **cli.fairdp.context_settings) as context:
+    with cli.fairdp.every_command()[name].make_context(name, words, **cli.fairdp.context_settings) as context:
         return context
 
 
@@ -96,12 +96,12 @@ def test_every_command_is_understood(row, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("study", sorted({row[2].split()[-1].strip("`") for row in ROWS if " reproduce " in row[2]}))
 def test_every_study_exists(study):
-    from fairdp.experiments.studies import STUDIES
+    from fairdp_lab.studies.protocol import STUDIES
 
     assert study in STUDIES
 
 
-ERRATA = sorted(set(named_on((ROOT / "docs" / "errata.md").read_text(encoding="utf-8"))))
+ERRATA = sorted(set(named_on((ROOT / "docs" / "lab" / "errata.md").read_text(encoding="utf-8"))))
 
 
 def test_errata_name_their_evidence():
@@ -113,13 +113,13 @@ def test_every_name_in_the_errata_exists(name):
     assert found_test(name) if name.startswith("tests/") else resolved(name)
 
 
-@pytest.mark.parametrize("name", ["tests/certify/test_paper.py::test_nothing", "fairdp.training.update.descent"])
+@pytest.mark.parametrize("name", ["tests/certify/test_paper.py::test_nothing", "fairdp.training.loop.descent"])
 def test_that_check_notices_evidence_that_is_not_there(name):
     with pytest.raises((AssertionError, AttributeError)):
         test_every_name_in_the_errata_exists(name)
 
 
-@pytest.mark.parametrize("name", ["fairdp.certify.paper.theorem_3", "fairdp.certifier", "docs/nowhere.md"])
+@pytest.mark.parametrize("name", ["fairdp.paper.theorem_3", "fairdp.certifier", "docs/nowhere.md"])
 def test_that_check_notices_a_wrong_name(name):
     row = ["a theorem", f"`{name}`", NOTHING, "implemented"]
     with pytest.raises((AssertionError, AttributeError, ImportError)):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.randomness import keyed_below
-from fairdp.streams import derived_key
+from fairdp.randomness import derived_key, keyed_below
 from statistical import FALSE_ALARM, assert_plausible
 
 KEY = bytes(range(32))

@@ -1,4 +1,4 @@
-"""What is read from files: JSON and tensors within limits, and nothing that is waited for."""
+"""Reading files: JSON and tensors within limits, and nothing that is waited for."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from fairdp._files import RecordError, content_of, from_plain, parsed_json, tensors_in
+from fairdp._io import RecordError, content_of, from_plain, parsed_json, tensors_in
 
 NO_JSON = {
     "deep": "[" * 100_000,

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from fairdp._files import from_plain, json_bytes, to_plain
+from fairdp._io import from_plain, json_bytes, to_plain
 
 
 class Colour(StrEnum):

@@ -7,13 +7,14 @@ import pytest
 
 from fairdp import FairDPClassifier, GroupedData, tune
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.ledger.book import Ledger
-from fairdp.ledger.entries import Limit
+from fairdp.ledger.ledger import Ledger
+from fairdp.ledger.store import Limit
 from fairdp.releases import watching
-from fairdp.run.progress import Progress
+from fairdp.run.settings import Progress
+
+pytestmark = pytest.mark.usefixtures("rough_bounds")
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 3, "sample_rate": 0.3, "certify_metrics": ("demographic_parity",)}
-METHODS = ("dpsgd", "fairdp_frontier")
 
 
 def people(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -33,7 +34,7 @@ def fitted(method: str, **changes) -> FairDPClassifier:
 
 
 class Fault(Exception):
-    """What goes wrong."""
+    """The failure raised in a test."""
 
 
 def everything(model: FairDPClassifier, folder) -> dict[str, object]:
@@ -63,12 +64,12 @@ def stops_at(number: int):
     """An interruption at one of the releases of a run."""
     left = iter(range(number))
 
-    def watcher(release):
+    def hook(release):
         if next(left, None) is None:
             raise KeyboardInterrupt
         return release.noisy
 
-    return watcher
+    return hook
 
 
 def faults(monkeypatch):
@@ -78,11 +79,11 @@ def faults(monkeypatch):
         raise Fault
 
     for place in (
-        "fairdp.data.arrays.binary_codes",
+        "fairdp.data.grouped.binary_codes",
         "fairdp.classifier.prepare_run",
         "fairdp.run.fit.certified",
-        "fairdp.run.fit.note_learnt",
-        "fairdp.ledger.spending.Spending.complete",
+        "fairdp.run.fit.mark_trained",
+        "fairdp.ledger.ledger.Spending.complete",
         # Half of the attributes are set by then.
         "fairdp.classifier.storable",
     ):
@@ -91,8 +92,7 @@ def faults(monkeypatch):
         monkeypatch.undo()
 
 
-@pytest.mark.parametrize("way", ["fit", "fit_grouped"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "way"), [("dpsgd", "fit"), ("fairdp_frontier", "fit_grouped")])
 def test_an_interruption_at_any_release_leaves_the_earlier_fit_whole(method, way, tmp_path):
     model = fitted(method)
     before, number = everything(model, tmp_path / "model"), 0
@@ -117,7 +117,7 @@ def test_an_error_at_any_place_leaves_the_earlier_fit_whole(monkeypatch, tmp_pat
     before, seen = everything(model, tmp_path / "model"), []
     for way in ("fit", "fit_grouped"):
         for place in faults(monkeypatch):
-            if (way, place) == ("fit_grouped", "fairdp.data.arrays.binary_codes"):
+            if (way, place) == ("fit_grouped", "fairdp.data.grouped.binary_codes"):
                 # Its labels are codes already.
                 continue
             with pytest.raises(Fault):

@@ -1,19 +1,19 @@
-"""The one door out of the records, and who may stand there."""
+"""The one release point, and the hook that it calls."""
 
 import threading
 
 import numpy as np
 
-from fairdp.releases import leave, watching
+from fairdp.releases import release, watching
 
 NOISY = np.array([3.5])
 
 
 def released() -> np.ndarray:
-    return leave(NOISY, purpose="look", law="laplace", scale=2.0, exact=np.array([3]))
+    return release(NOISY, purpose="look", law="laplace", scale=2.0, exact=np.array([3]))
 
 
-def test_a_watcher_sees_what_is_released_inside_and_nothing_else():
+def test_a_hook_sees_what_is_released_inside_and_nothing_else():
     seen = []
     assert released() is NOISY
     with watching(lambda release: seen.append(release.purpose) or np.zeros(1)):
@@ -27,7 +27,7 @@ def test_a_watcher_sees_what_is_released_inside_and_nothing_else():
     assert seen == ["look"]
 
 
-def test_a_watcher_is_gone_after_an_error():
+def test_a_hook_is_gone_after_an_error():
     try:
         with watching(lambda release: np.zeros(1)):
             raise KeyboardInterrupt

@@ -19,10 +19,12 @@ from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import TableSchema
 from reason_cases import APPLICANTS, applicants
 
+pytestmark = pytest.mark.usefixtures("rough_bounds")
+
 SCHEMA = TableSchema.from_dict(APPLICANTS)
 TABLE = applicants(1200)
 NEW = applicants(100, seed=1)
-SHORT = {"epsilon": 4.0, "random_state": 0, "certify_fraction": 0.0}
+SHORT = {"epsilon": 4.0, "random_state": 0, "certify_fraction": 0.0, "n_steps": 20}
 
 
 def classifier(**changes) -> FairDPClassifier:
@@ -244,6 +246,6 @@ def test_a_column_that_the_table_has_twice_is_refused_in_one_line(model, name):
     for use in (lambda: classifier().fit(twice, schema=APPLICANTS), lambda: model.paper_bounds(twice)):
         with pytest.raises(ValueError, match=rf"^the table has the column '{name}' twice; keep one of them\.$"):
             use()
-    # The twin: a column that the schema does not name may be there as often as it likes.
+    # Negative control: a column that the schema does not name may be there as often as it likes.
     beside = TABLE.assign(note=1)
     classifier().fit(pd.concat([beside, beside[["note"]]], axis=1), schema=APPLICANTS)

@@ -1,15 +1,15 @@
-"""What is printed holds no secret: whoever has a run's key can subtract its noise."""
+"""Printed output holds no secret: whoever has a run's key can subtract its noise."""
 
 import numpy as np
 
 from fairdp import FairDPClassifier, GroupedData
+from fairdp.run.certifying import prepare_run
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.run.prepared import prepare_run
-from fairdp.run.progress import Progress
-from fairdp.run.settings import RunSettings
+from fairdp.run.settings import Progress, RunSettings
 
 SEED = 918_273_645
 SETTINGS = {"method": "dpsgd", "predictor": "gibbs", "n_steps": 3, "sample_rate": 0.3, "random_state": SEED}
+SETTINGS["certify_metrics"] = ("demographic_parity",)
 
 
 def people() -> GroupedData:

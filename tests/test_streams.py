@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.streams import KEY_BYTES, Chain, StepKeys, Stream
+from fairdp.randomness import KEY_BYTES, Chain, StepKeys, Stream
 from statistical import FALSE_ALARM, assert_plausible
 
 KEY = bytes(range(KEY_BYTES))
@@ -58,6 +58,15 @@ def test_the_chain_repeats_from_any_of_its_states():
     assert [chain.step().seed("a") for _ in range(3)] == [again.step().seed("a") for _ in range(3)]
 
 
+def test_the_state_before_is_not_next_to_the_present_one():
+    """States that follow each other have nothing in common: about half of their 256 bits differ, with deviation 8."""
+    chain = Chain(KEY)
+    for _ in range(20):
+        before = int.from_bytes(chain.present, "big")
+        chain.step()
+        assert 70 <= (before ^ int.from_bytes(chain.present, "big")).bit_count() <= 186
+
+
 def test_a_state_holds_no_earlier_key():
     """All that a state can compute: nothing of it is among the keys of the steps before."""
     chain = Chain(KEY)
@@ -72,7 +81,7 @@ def test_a_state_holds_no_earlier_key():
 
 
 def test_that_check_notices_a_generator_that_runs_backwards():
-    """What a checkpoint held before: PCG64 gives back its past."""
+    """The state that checkpoints held before: PCG64 gives back its past."""
     rng = np.random.default_rng(0)
     past = rng.random()
     rng.bit_generator.advance(-1)
@@ -86,24 +95,11 @@ def test_nothing_secret_is_printed(secret):
 
 
 def test_no_key_serves_two_purposes():
-    """What is drawn now, what a step draws and what the chain goes on with."""
+    """The words drawn now, those of a step, and those the chain continues with."""
     chain = Chain(KEY)
     now = [chain.key(purpose) for purpose in ("step", "next", "noise")]
     keys = [*now, chain.step()._key, chain.present, KEY]
     assert len(set(keys)) == len(keys)
-
-
-def test_the_state_before_is_not_next_to_the_present_one():
-    """States that follow each other have nothing in common: about half of their 256 bits differ, with deviation 8."""
-    chain = Chain(KEY)
-    for _ in range(20):
-        before = int.from_bytes(chain.present, "big")
-        chain.step()
-        assert 70 <= (before ^ int.from_bytes(chain.present, "big")).bit_count() <= 186
-
-
-def test_whoever_needs_more_words_has_their_own():
-    assert len({Stream(KEY).beside(number).words(2).tobytes() for number in range(50)}) == 50
 
 
 def test_numbers_have_all_their_bits():

@@ -10,15 +10,12 @@ from classifier_cases import SHORT, fitted, people
 from fairdp import FairDPClassifier
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
-from fairdp.config.training import TrainConfig
-from fairdp.data.arrays import shares_of
-from fairdp.data.grouped import GroupedData
+from fairdp.config import TrainConfig
+from fairdp.data.grouped import GroupedData, shares_of
 from fairdp.methods import METHODS
-from fairdp.networks.extractors import mlp
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.model import ScoreModel, mlp
 from fairdp.randomness import Generators
-from fairdp.training.loop import Trainer
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
 from step_cases import clipped_sum
 
 ROUNDING = 1 + 1e-5

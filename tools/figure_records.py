@@ -1,7 +1,10 @@
 """The records and networks that the cases of `run_figures.py` are fitted on and with."""
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -133,3 +136,24 @@ def convolutions() -> nn.Module:
 def frozen() -> nn.Module:
     """Random features that are not trained: only the head is."""
     return nn.Sequential(nn.Linear(N_COLUMNS, 24), nn.Tanh()).requires_grad_(False)
+
+
+@contextmanager
+def noise_of_any_processor() -> Iterator[None]:
+    """Round what certificates spend down to eight digits after the point: further ones differ between processors.
+
+    The noise on counts is keyed by this ε, so that the last bit of a Fourier transform decides about all of it.
+    """
+    import fairdp.accounting.plan as plan
+
+    exact = plan.certify_epsilons
+
+    @wraps(exact)
+    def rounded(*given: Any) -> list[float]:
+        return [epsilon if math.isinf(epsilon) else math.floor(epsilon * 1e8) / 1e8 for epsilon in exact(*given)]
+
+    plan.certify_epsilons = rounded
+    try:
+        yield
+    finally:
+        plan.certify_epsilons = exact

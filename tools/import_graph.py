@@ -1,17 +1,19 @@
 """The packages of fairdp in their order, and who imports whom: for the test of the order, and for its picture."""
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "fairdp"
+SOURCES = Path(__file__).resolve().parents[1] / "src"
 
 # Lowest first: a package imports only packages of earlier lines. A name is a package, or a module at the top.
 LAYERS = """
-    _checks _files _folders _format _scratch
-    streams launch
-    team
+    errors _format
+    _io
+    distributed
     randomness releases
+    parameters
     config
     data
     metrics
@@ -22,15 +24,18 @@ LAYERS = """
     networks
     training
     methods
+    defaults
+    paper
     run
     saved
+    paper_bounds
+    evaluation
     classifier
     own_loop tuning
-    audit
     report
     commands
-    experiments
     cli
+    lab
 """.strip().splitlines()
 
 PLACES = {name: place for place, names in enumerate(LAYERS) for name in names.split()}
@@ -39,9 +44,16 @@ Graph = dict[str, set[str]]
 
 
 def modules() -> set[str]:
-    """All modules of the package, by their names below it; the doors of the package itself are left out."""
-    paths = (path.relative_to(SOURCE).with_suffix("").parts for path in SOURCE.rglob("*.py"))
-    return {".".join(parts).removesuffix(".__init__") for parts in paths} - {"__init__", "__main__"}
+    """All modules, by their names below fairdp; those of fairdp_lab are in ``lab``. Empty files are left out."""
+    found = set()
+    for path in SOURCES.rglob("*.py"):
+        if path.stat().st_size:
+            found.add(_short(".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")))
+    return found - {"fairdp", "__main__", "lab"}
+
+
+def _short(name: str) -> str:
+    return re.sub(r"^fairdp_lab\b", "lab", name).removeprefix("fairdp.")
 
 
 def import_graph() -> Graph:
@@ -68,15 +80,16 @@ def reduced(graph: Graph) -> Graph:
 
 
 def _imports_of(module: str, known: set[str]) -> set[str]:
-    path = SOURCE.joinpath(*module.split("."))
+    parts = module.split(".")
+    path = SOURCES.joinpath(*(["fairdp_lab", *parts[1:]] if parts[0] == "lab" else ["fairdp", *parts]))
     tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            assert not node.level, f"fairdp.{module}: write imports in full"
+            assert not node.level, f"{module}: write imports in full"
             found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    names = {name.removeprefix("fairdp.") for name in found if name.startswith("fairdp.")} & known
+    names = {_short(name) for name in found if name.split(".")[0] in ("fairdp", "fairdp_lab")} & known
     # A package named only on the way to one of its modules is not what is imported.
     return {name for name in names if not any(other.startswith(f"{name}.") for other in names)} - {module}

@@ -1,4 +1,4 @@
-"""How a fit grows with its table: `large_tables.py --millions 1 5 20` writes results/large-tables.json and .md.
+"""Cost of a fit by size of its table: `large_tables.py --millions 1 5 20` writes results/large-tables.json and .md.
 
 For each size a table of so many rows and twenty columns is written as a folder of Parquet files, from a seed and in
 pieces; `fairdp fit` trains the default method on it for one epoch, with certificate and ledger, in a process of its
@@ -63,7 +63,7 @@ def piece(n_rows: int, *, seed: int) -> pa.Table:
 
 
 def schema() -> dict[str, Any]:
-    """What is declared of the table."""
+    """The declared schema of the table."""
     numbers = [{"name": name, "type": "numeric", "low": -4, "high": 4, "missing": "indicator"} for name in NUMBERS]
     words = [
         {"name": name, "type": "categorical", "categories": [f"{name} {code}" for code in range(size)] + ["?"]}
@@ -75,7 +75,7 @@ def schema() -> dict[str, Any]:
 
 
 def measured_fit(folder: Path, n_rows: int) -> dict[str, Any]:
-    """What one fit on a new table took."""
+    """Time and memory of one fit on a new table."""
     started = time.perf_counter()
     write_table(folder / "table", n_rows)
     (folder / "schema.json").write_text(json.dumps(schema()))
@@ -144,7 +144,7 @@ def watch(pid: int, memory: list[tuple[float, int]], started: float) -> None:
 
 
 def known(out: Path) -> list[dict[str, Any]]:
-    """What was measured before, so that sizes can be measured one at a time."""
+    """Earlier measurements, so that sizes can be measured one at a time."""
     path = out / "large-tables.json"
     return json.loads(path.read_text())["runs"] if path.exists() else []
 

@@ -1,4 +1,4 @@
-"""What the ledger costs: a fit with and without it, one more mechanism to compose, and five million records.
+"""Cost of the ledger: a fit with and without it, one more mechanism to compose, and five million records.
 
 Usage: python tools/ledger_cost.py [--runs 15]
 
@@ -22,9 +22,8 @@ import yaml
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source
-from fairdp.ledger.book import Claim, Ledger
-from fairdp.ledger.composition import composed
-from fairdp.ledger.costs import Cost
+from fairdp.ledger.costs import Cost, composed
+from fairdp.ledger.ledger import Claim, Ledger
 
 # As Adult: so many rows, numeric columns, and columns of categories.
 ROWS, NUMERIC, WORDS = 45_222, 6, 8

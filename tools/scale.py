@@ -33,12 +33,12 @@ Point = dict[str, Any]
 
 
 def measured_steps() -> list[Point]:
-    """Median seconds of a step for each batch and width, in this process or in the team that it belongs to."""
+    """Median seconds of a step for each batch and width, in this process or in the process group that it belongs to."""
     import torch
 
     from fairdp import FairDPClassifier, GroupedData
-    from fairdp.run.progress import Progress
-    from fairdp.team import the_team
+    from fairdp.distributed import process_group
+    from fairdp.run.settings import Progress
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
@@ -61,8 +61,8 @@ def measured_steps() -> list[Point]:
         observe = partial(_note, times)
         n_params = model.fit_grouped(data, progress=Progress(observe=observe)).score_model_.params.numel()
         seconds = statistics.median(b - a for a, b in pairwise(times[2:]))
-        found.append({"batch": batch, "parameters": n_params, "workers": the_team().size, "seconds": seconds})
-    return found if the_team().is_first else []
+        found.append({"batch": batch, "parameters": n_params, "workers": process_group().size, "seconds": seconds})
+    return found if process_group().is_rank_zero else []
 
 
 def _note(times: list[float], step: int, n_steps: int) -> None:
@@ -88,7 +88,7 @@ def _launched(size: int) -> list[Point]:
 
 
 def costs(point: Point) -> np.ndarray:
-    """What a step consists of: a start, records, records times parameters, parameters, and messages."""
+    """Parts of a step: a start, records, records times parameters, parameters, and messages."""
     batch, n_params, workers = point["batch"], point["parameters"], point["workers"]
     # Blocks of some 2,048 records are shared; those that are not the first worker's go to it, in double precision.
     n_blocks = max(1, batch // 2048)
@@ -131,10 +131,10 @@ def _anonymous(run: Point) -> float:
 
 
 def planned(n_rows: int) -> Point:
-    """What `fairdp plan` says of a table of so many rows in four groups, at ε = 1 and δ = 1 / (10 n)."""
+    """Output of `fairdp plan` for a table of so many rows in four groups, at ε = 1 and δ = 1 / (10 n)."""
     from fairdp.commands.plan import CertificatePlan, plan_report
-    from fairdp.config.defaults import TRAINING_PARAMETERS
-    from fairdp.config.parameters import DECLARED
+    from fairdp.defaults import TRAINING_PARAMETERS
+    from fairdp.parameters import DECLARED
 
     training = {name: DECLARED[name].default for name in TRAINING_PARAMETERS if name != "learning_rate"}
     report = plan_report(
@@ -159,7 +159,7 @@ def planned(n_rows: int) -> Point:
 
 
 def page(content: dict[str, Any]) -> str:
-    """What people read."""
+    """The Markdown page."""
     prices = dict(zip(NAMES, content["costs"], strict=True))
     lines = [
         "# Scale",
@@ -209,7 +209,7 @@ def main() -> int:
     """Measure or read, fit the model, plan, and write; exit code 1 if a prediction is off by a fifth."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--measure", action="store_true", help="measure steps anew")
-    parser.add_argument("--steps", action="store_true", help="only print the steps of this process or team")
+    parser.add_argument("--steps", action="store_true", help="only print the steps of this process or process group")
     chosen = parser.parse_args()
     if chosen.steps:
         found = measured_steps()

@@ -3,21 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairdp._checks import DataError, InputError, ParameterError, SavedModelError
     from fairdp.accounting.mechanisms import PrivacyBudget
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.classifier import FairDPClassifier
-    from fairdp.config.paper import paper_settings
     from fairdp.data.catalog import load_dataset
-    from fairdp.data.encoder import SchemaEncoder
+    from fairdp.data.datasets import synthetic_population
     from fairdp.data.grouped import GroupedData
-    from fairdp.data.synthetic import synthetic_population
+    from fairdp.data.tables import SchemaEncoder
+    from fairdp.errors import DataError, InputError, ParameterError, SavedModelError
+    from fairdp.evaluation import Evaluation
     from fairdp.methods import METHODS
-    from fairdp.metrics.evaluation import Evaluation
-    from fairdp.metrics.scoring import accuracy_within_gap, gap_scorer
     from fairdp.own_loop import make_private_fair
+    from fairdp.parameters import paper_settings
     from fairdp.saved.onnx import write_onnx
-    from fairdp.tuning import tune
+    from fairdp.tuning import accuracy_within_gap, gap_scorer, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,23 +44,23 @@ __all__ = [
 
 # Names are looked up on first use: `fairdp --help` must not wait for torch.
 _HOMES = {
-    "DataError": "fairdp._checks",
-    "Evaluation": "fairdp.metrics.evaluation",
+    "DataError": "fairdp.errors",
+    "Evaluation": "fairdp.evaluation",
     "FairDPClassifier": "fairdp.classifier",
     "GroupedData": "fairdp.data.grouped",
-    "InputError": "fairdp._checks",
+    "InputError": "fairdp.errors",
     "METHODS": "fairdp.methods",
-    "ParameterError": "fairdp._checks",
+    "ParameterError": "fairdp.errors",
     "PrivacyBudget": "fairdp.accounting.mechanisms",
     "PrivacySpent": "fairdp.accounting.spent",
-    "SavedModelError": "fairdp._checks",
-    "SchemaEncoder": "fairdp.data.encoder",
-    "accuracy_within_gap": "fairdp.metrics.scoring",
-    "gap_scorer": "fairdp.metrics.scoring",
+    "SavedModelError": "fairdp.errors",
+    "SchemaEncoder": "fairdp.data.tables",
+    "accuracy_within_gap": "fairdp.tuning",
+    "gap_scorer": "fairdp.tuning",
     "load_dataset": "fairdp.data.catalog",
     "make_private_fair": "fairdp.own_loop",
-    "paper_settings": "fairdp.config.paper",
-    "synthetic_population": "fairdp.data.synthetic",
+    "paper_settings": "fairdp.parameters",
+    "synthetic_population": "fairdp.data.datasets",
     "tune": "fairdp.tuning",
     "write_onnx": "fairdp.saved.onnx",
 }

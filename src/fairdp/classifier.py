@@ -1,11 +1,13 @@
 """The scikit-learn classifier: one estimator for every method."""
 
 import copy
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,35 +15,62 @@ import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from fairdp.accounting.reading import Reading
-from fairdp.certify.statement import certificate_statement
-from fairdp.config.parameters import Parameters
-from fairdp.config.reference import with_parameters
-from fairdp.data.arrays import check_declared_groups, grouped_arrays, raw_table
-from fairdp.data.by_schema import grouped_table, known_groups, model_records, whole_table
-from fairdp.data.encoder import Declared, schema_of
-from fairdp.data.frames import known_table
-from fairdp.data.grouped import GroupedData
-from fairdp.data.schema import TableSchema
+from fairdp.accounting.mechanisms import Reading
+from fairdp.accounting.spent import PrivacySpent
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.statement import certificate_statement, html_of_fit
+from fairdp.data.grouped import GroupedData, check_declared_groups, grouped_arrays, raw_table
+from fairdp.data.schema import TableSchema, known_table
+from fairdp.data.tables import Declared, grouped_table, known_groups, model_records, schema_of, whole_table
+from fairdp.defaults import with_parameters
+from fairdp.distributed import process_group
+from fairdp.evaluation import MeasuresItself
 from fairdp.frontier.verdict import Verdict, judged
-from fairdp.ledger.spending import Spending
-from fairdp.networks.models import ExtractorBuilder
+from fairdp.ledger.ledger import Spending
+from fairdp.networks.model import ExtractorBuilder
+from fairdp.parameters import Parameters
+from fairdp.run.certifying import Trial, prepare_run
 from fairdp.run.fit import FittedRun, fit_run
-from fairdp.run.notebook import ShownInNotebooks
-from fairdp.run.pipelines import fitted_before
-from fairdp.run.prepared import Trial, prepare_run
-from fairdp.run.progress import Progress, paid_by
-from fairdp.run.reasons import reasons_of
-from fairdp.run.settings import RunSettings, assumed_with, read_from_records
-from fairdp.saved.fitted import loaded_form, paid_counts, saved_form
-from fairdp.saved.folder import read_model, write_model
-from fairdp.saved.measured import MeasuresItself
-from fairdp.saved.parameters import storable
-from fairdp.saved.place import place_for_model
-from fairdp.saved.retarget import retargeted
-from fairdp.team import the_team
+from fairdp.run.predictor import reasons_of
+from fairdp.run.settings import Progress, RunSettings, assumed_with, paid_by, read_from_records
+from fairdp.saved.folder import (
+    loaded_form,
+    paid_counts,
+    place_for_model,
+    read_model,
+    retargeted,
+    saved_form,
+    storable,
+    write_model,
+)
+
+_FITS = ("fit", "_fit", "fit_predict", "fit_transform")
+# Steps whose own words are "passthrough", "drop" or None do nothing.
+_NOTHING = (str, type(None))
+
+
+class ShownInNotebooks:
+    """For an estimator of scikit-learn, which shows its own diagram before it is fitted."""
+
+    privacy_: PrivacySpent
+    certificate_: Certificate | NotCertified
+    fitted_parameters_: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        """A small table of what is promised, for notebooks; before fitting, scikit-learn's diagram."""
+        if not hasattr(self, "privacy_"):
+            unfitted: Any = super()
+            return unfitted._repr_html_()
+        return html_of_fit(self.fitted_parameters_["method"], self.privacy_, self.certificate_)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Both forms, which notebooks ask for first; scikit-learn's version would show only parameters."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
 @with_parameters
@@ -115,9 +144,10 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         X, sensitive_features = known_table(X), known_table(sensitive_features)
         draft, declared = copy.copy(self), None if schema is None else schema_of(schema)
         given = (X, y, sensitive_features)
-        read = grouped_arrays if declared is None else partial(grouped_table, declared)
+        read, raw = grouped_arrays, raw_table
+        if declared is not None:
+            read, raw = partial(grouped_table, declared), partial(whole_table, declared)
         data, classes = read(draft, *given, weights.get("sample_weight"))
-        raw = raw_table if declared is None else partial(whole_table, declared)
         with Spending(self.ledger, command="fit") as spending:
             data = spending.followed(data, lambda: raw(*given))
             assumed = read_from_records(self, sensitive_features, schema=declared, before=fitted_before())
@@ -183,7 +213,7 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
 
     @property
     def verdict_(self) -> Verdict:
-        """What the counts that are paid for say of the model: whether it has learnt anything and meets its target."""
+        """The verdict by counts that are paid for: whether the model has learnt anything and meets its target."""
         check_is_fitted(self)
         return judged(paid_counts(saved_form(self)))
 
@@ -224,14 +254,14 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         groups = known_groups(self, X, sensitive_features, len(records)) if asked else None
         return self.classes_[self.predictor_.decisions(self.score_model_, records, person_ids, groups=groups)]
 
-    def reasons(self, table: Any, *, k: int = 4, person_ids: Sequence[Any] | None = None) -> pd.DataFrame:
+    def reasons(self, table: Any, *, k: int = 4) -> pd.DataFrame:
         """Why `predict` refuses people, in words: ``reason_1`` to ``reason_k``, and whether these ``reasons_suffice``.
 
         The columns whose public reference would raise the score most, for the default on a table with its schema's
         columns; other models have none, nor have people who are accepted.
         """
         check_is_fitted(self)
-        return reasons_of(self, table, k=k, person_ids=person_ids)
+        return reasons_of(self, table, k=k)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of the two labels by the model, shape (n_samples, 2).
@@ -272,7 +302,7 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         Of several processes that fitted it together, the first one writes.
         """
         check_is_fitted(self)
-        if not the_team().is_first:
+        if not process_group().is_rank_zero:
             return
         with place_for_model(Path(folder), overwrite=overwrite):
             write_model(Path(folder), saved_form(self))
@@ -288,3 +318,63 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         tags.classifier_tags.multi_class = False
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def fitted_before() -> tuple[str, ...]:
+    """Classes of the steps that were fitted on the same rows before the estimator whose ``fit`` calls this."""
+    found: list[str] = []
+    seen: set[int] = set()
+    for pipeline, place in _pipelines(sys._getframe(1)):
+        # Of the frames of one pipeline, the innermost knows which of its steps is being fitted.
+        if id(pipeline) not in seen:
+            seen.add(id(pipeline))
+            steps = [step for _, step in pipeline.steps[:place]]
+            found = [*(type(part).__name__ for step in steps for part in _learning(step)), *found]
+    return tuple(dict.fromkeys(found))
+
+
+def _pipelines(frame: FrameType | None) -> Iterator[tuple[Pipeline, int]]:
+    """Pipelines that are being fitted, innermost first, with the place of the step that is next."""
+    while frame is not None:
+        if frame.f_code.co_name in _FITS:
+            pipeline = frame.f_locals.get("self")
+            if isinstance(pipeline, Pipeline):
+                # Steps before the last are fitted one by one in `_fit`, which counts them.
+                place = frame.f_locals.get("step_idx", -1) if frame.f_code.co_name == "_fit" else -1
+                yield pipeline, place
+        frame = frame.f_back
+
+
+def _learning(step: Any) -> Iterator[Any]:
+    """The parts of a step that learn from rows."""
+    if isinstance(step, _NOTHING):
+        return
+    if isinstance(step, Pipeline):
+        parts = [part for _, part in step.steps]
+    elif isinstance(step, FeatureUnion):
+        parts = [part for _, part in step.transformer_list]
+    elif isinstance(step, ColumnTransformer):
+        parts = [*(transformer for _, transformer, _ in step.transformers), step.remainder]
+    else:
+        if not _is_declared(step):
+            yield step
+        return
+    for part in parts:
+        yield from _learning(part)
+
+
+def _is_declared(step: Any) -> bool:
+    """True if what a step does follows from its parameters and the names of columns, whatever the rows hold."""
+    kind = type(step).__name__
+    # What is frozen was fitted elsewhere: of that nothing can be known here.
+    if kind in ("FrozenEstimator", "PolynomialFeatures"):
+        return True
+    if kind in ("OneHotEncoder", "OrdinalEncoder"):
+        grouped = step.min_frequency is not None or step.max_categories is not None
+        return not isinstance(step.categories, str) and not grouped
+    if kind == "SimpleImputer":
+        return bool(step.strategy == "constant" and not step.add_indicator)
+    try:
+        return not get_tags(step).requires_fit
+    except (AttributeError, NotImplementedError):
+        return False

@@ -11,29 +11,21 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from fairdp._checks import InputError, ParameterError
-from fairdp.accounting.mechanisms import (
-    PrivacyBudget,
-    SampledGaussian,
-    epsilon_spent,
-    joint_multiplier,
-    sizes_loss,
-)
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, joint_multiplier, sizes_loss
 from fairdp.classifier import FairDPClassifier
-from fairdp.data.arrays import grouped_arrays, raw_table
-from fairdp.data.grouped import GroupedData
-from fairdp.ledger.spending import Spending
+from fairdp.data.grouped import GroupedData, grouped_arrays, raw_table
+from fairdp.errors import InputError, ParameterError
+from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
-from fairdp.networks.building import Given
+from fairdp.networks.model import Given, ScoreModel
+from fairdp.run.certifying import PreparedRun, prepare_run
 from fairdp.run.fit import check_unchanged, finish_run
-from fairdp.run.prepared import PreparedRun, prepare_run
-from fairdp.run.progress import paid_by
-from fairdp.run.settings import RunSettings, read_from_records
-from fairdp.training.loop import Trainer
-from fairdp.training.state import FlatOptimizer, TrainingState
-from fairdp.training.update import project_to_ball
+from fairdp.run.settings import RunSettings, paid_by, read_from_records
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState, project_to_ball
 
 Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
+# The paper's last step, which makes the ensemble, is a special update that a caller's optimiser does not make.
+_ONE_HEAD = {"n_members": 1}
 
 
 def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "PrivateLoop":
@@ -76,10 +68,6 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     return PrivateLoop(estimator, prepared, classes, spending)
 
 
-# The paper's last step, which makes the ensemble, is a special update that a caller's optimiser does not make.
-_ONE_HEAD = {"n_members": 1}
-
-
 class PrivateLoop:
     """One run: `backward` as often as planned, each followed by your own update, then `finish`.
 
@@ -90,11 +78,10 @@ class PrivateLoop:
     """
 
     def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any, spending: Spending) -> None:
-        self._estimator, self._prepared, self._classes = estimator, prepared, classes
-        self._spending = spending
+        self._estimator, self._prepared, self._classes, self._spending = estimator, prepared, classes, spending
+        self._model: ScoreModel = prepared.model
         self._started, self._pending, self._finished = time.perf_counter(), False, False
-        generators = prepared.generators
-        state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), generators.steps)
+        state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), prepared.generators.steps)
         self._trainer = Trainer(state, prepared.parts.train, prepared.plan, prepared.config)
         self.n_steps = prepared.plan.n_steps
         # One head, or one for each cell of a joint model.
@@ -142,17 +129,13 @@ class PrivateLoop:
         self._trainer.state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
-        run = finish_run(self._prepared, {}, self._trainer.state.looked, started=self._started)
+        run = finish_run(self._prepared, {}, self._trainer.state.interim, started=self._started)
         with self._spending as spending:
             estimator = self._estimator.adopt(replace(run, privacy=spending.completed(run.privacy)))
         estimator.classes_ = self._classes
         # The caller's optimiser still holds the parameters: what was certified must not change with them.
         estimator.score_model_ = copy.deepcopy(estimator.score_model_)
         return estimator
-
-    @property
-    def _model(self) -> Any:
-        return self._prepared.model
 
     def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
         yield from (
@@ -169,17 +152,13 @@ class PrivateLoop:
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are not finite, or no longer those that are certified and saved."""
-        for (name, parameter), place in zip(self._named(), self._places(), strict=True):
+        for (name, given), place in zip(self._named(), self._places(), strict=True):
             ours = self._model.params[place]
-            if (parameter.data_ptr(), parameter.dtype, parameter.numel()) != (
-                ours.data_ptr(),
-                ours.dtype,
-                ours.numel(),
-            ):
+            if (given.data_ptr(), given.dtype, given.numel()) != (ours.data_ptr(), ours.dtype, ours.numel()):
                 raise InputError(
                     f"parameter {name!r} was replaced; change it in place, as torch's optimisers do, or with copy_()."
                 )
-            if not torch.isfinite(parameter).all():
+            if not torch.isfinite(given).all():
                 raise InputError(f"parameter {name!r} is no longer finite; use a smaller learning rate.")
 
     def _settle(self) -> None:
@@ -206,22 +185,22 @@ def _check(settings: RunSettings) -> None:
         raise ParameterError(
             "group_optimizers", True, "is not for your own loop, whose optimiser takes one gradient", "leave it out"
         )
-    if settings.training["n_members"] != 1:
-        n_members = settings.training["n_members"]
+    n_members = settings.training["n_members"]
+    if n_members != 1:
         raise ParameterError(
             "n_members", n_members, "must be 1 in your own loop", "The built-in last step makes the ensemble."
         )
 
 
 def _counted(mechanism: SampledGaussian, budget: PrivacyBudget) -> float:
-    """ε of what is released outside the steps; surveys are counted from the start, though most come at the end."""
+    """ε of what is released outside the steps; queries are counted from the start, though most come at the end."""
     stds = [std for std in (mechanism.counts_std, mechanism.surveys_multiplier) if std]
     if not stds:
         return mechanism.counts_epsilon
     if budget.stated_by == "rdp":
         release = SampledGaussian(sample_rate=1.0, noise_multiplier=joint_multiplier(*stds), n_steps=1)
         return mechanism.counts_epsilon + epsilon_spent(release, budget.delta, accountant="rdp")
-    # As one discrete Gaussian release: sizes and surveys are independent of each other.
+    # As one discrete Gaussian release: sizes and queries are independent of each other.
     return mechanism.counts_epsilon + float(sizes_loss(joint_multiplier(*stds)).get_epsilon_for_delta(budget.delta))
 
 

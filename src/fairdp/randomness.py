@@ -14,13 +14,141 @@ from fractions import Fraction
 from numbers import Integral
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
 
-from fairdp._checks import ParameterError
-from fairdp.streams import KEY_BYTES, Chain, derived_key
-from fairdp.team import the_team
+from fairdp.distributed import process_group
+from fairdp.errors import ParameterError
 
+KEY_BYTES = 32
+# A key is never used twice, so that all streams may start their counters at zero.
+_START = bytes(16)
 # Uniform whole number below its argument.
 RandBelow = Callable[[int], int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generators:
+    """Sources of chance of a run, from the operating system or, for experiments, from a seed.
+
+    Parameters
+    ----------
+    lasting_key
+        Secret of what stays the same for the whole run and is no noise: the split, people's coins, the start.
+    steps
+        Keys of everything else, sampling and all noise: they follow the steps and cannot be run backwards.
+    """
+
+    lasting_key: bytes = field(repr=False)
+    steps: "Chain"
+    seeded: bool
+
+    @classmethod
+    def of(cls, seed: int | None) -> "Generators":
+        """Independent keys; without a seed they come from the operating system of rank zero."""
+        root = (
+            process_group().from_rank_zero(lambda: secrets.token_bytes(KEY_BYTES)) if seed is None else _root_of(seed)
+        )
+        lasting, first = (derived_key(root, purpose, n_bytes=KEY_BYTES) for purpose in ("lasting", "steps"))
+        return cls(lasting_key=lasting, steps=Chain(first), seeded=seed is not None)
+
+    def below(self, purpose: str) -> RandBelow:
+        """Whole numbers for one purpose at this point of the run, the same whenever it is asked at this point."""
+        return keyed_below(self.steps.key(purpose), purpose)
+
+    def key(self, purpose: str) -> bytes:
+        """A key of 128 bits for one purpose of the whole run."""
+        return derived_key(self.lasting_key, purpose)
+
+    @property
+    def start_seed(self) -> int:
+        """Seed of the initial weights, which are public."""
+        return int.from_bytes(self.key("start")[:8], "little") >> 1
+
+
+def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:
+    """The seed that a user's random state stands for; None means the operating system's entropy."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, (np.random.RandomState, np.random.Generator)):
+        # As many bits as the operating system would give: 31 could be tried one by one.
+        return int.from_bytes(random_state.bytes(16), "little")
+    if not isinstance(random_state, Integral) or random_state < 0:
+        raise ParameterError("random_state", random_state, "must be None or a whole number of at least 0")
+    return int(random_state)
+
+
+def _root_of(seed: int) -> bytes:
+    n_bytes = (seed.bit_length() + 7) // 8
+    return hashlib.blake2b(seed.to_bytes(n_bytes, "little"), digest_size=KEY_BYTES, person=b"fairdp seed").digest()
+
+
+def derived_key(key: bytes, purpose: str, *, n_bytes: int = 16) -> bytes:
+    """A key for one purpose; it tells nothing about the key that it is derived from, or about other purposes."""
+    return hashlib.blake2b(purpose.encode(), key=key, digest_size=n_bytes).digest()
+
+
+class Stream:
+    """Random words of 64 bits from a key of 32 bytes."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._cipher = Cipher(AES(key), CTR(_START)).encryptor()
+
+    def words(self, n_words: int) -> NDArray[np.uint64]:
+        """The next words."""
+        return np.frombuffer(self._cipher.update(bytes(8 * n_words)), dtype="<u8")
+
+    def uniforms(self, n_values: int) -> NDArray[np.float64]:
+        """The next numbers from [0, 1), all multiples of 2⁻⁵³ with the same chance."""
+        return np.multiply(self.words(n_values) >> np.uint64(11), 2.0**-53, dtype=np.float64)
+
+    def beside(self, number: int) -> "Stream":
+        """A stream of its own for whoever needs more words than most, so that all others keep theirs."""
+        return Stream(derived_key(self._key, f"beside {number}", n_bytes=KEY_BYTES))
+
+
+class Chain:
+    """Secret keys for one step after another.
+
+    Parameters
+    ----------
+    key
+        The present state. A checkpoint holds it, and from it all keys to come follow, but none that went before.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self.present = key
+
+    def __repr__(self) -> str:
+        return "Chain()"
+
+    def key(self, purpose: str) -> bytes:
+        """A key of 256 bits for something that is done before the next step."""
+        return derived_key(self.present, f"now: {purpose}", n_bytes=KEY_BYTES)
+
+    def step(self) -> "StepKeys":
+        """The keys of one step; the chain moves on, and cannot come back."""
+        keys = StepKeys(derived_key(self.present, "step", n_bytes=KEY_BYTES))
+        self.present = derived_key(self.present, "next", n_bytes=KEY_BYTES)
+        return keys
+
+
+class StepKeys:
+    """The keys that one step draws from."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def stream(self, purpose: str) -> Stream:
+        """The random words of one purpose, always the same ones."""
+        return Stream(derived_key(self._key, purpose, n_bytes=KEY_BYTES))
+
+    def seed(self, purpose: str) -> int:
+        """A seed of 63 bits for a generator of torch or NumPy, for what need not be secret."""
+        return int.from_bytes(derived_key(self._key, purpose)[:8], "little") >> 1
 
 
 def keyed_below(key: bytes, purpose: str) -> RandBelow:
@@ -94,57 +222,3 @@ def _bernoulli_exp(exponent: Fraction, rand_below: RandBelow) -> bool:
     while rand_below(exponent.denominator * trials) < exponent.numerator:
         trials += 1
     return trials % 2 == 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generators:
-    """Sources of chance of a run, from the operating system or, for experiments, from a seed.
-
-    Parameters
-    ----------
-    lasting_key
-        Secret of what stays the same for the whole run and is no noise: the split, people's coins, the start.
-    steps
-        Keys of everything else, sampling and all noise: they follow the steps and cannot be run backwards.
-    """
-
-    lasting_key: bytes = field(repr=False)
-    steps: Chain
-    seeded: bool
-
-    @classmethod
-    def of(cls, seed: int | None) -> "Generators":
-        """Independent keys; without a seed they come from the operating system, of the first process of a team."""
-        root = the_team().from_first(lambda: secrets.token_bytes(KEY_BYTES)) if seed is None else _root_of(seed)
-        lasting, first = (derived_key(root, purpose, n_bytes=KEY_BYTES) for purpose in ("lasting", "steps"))
-        return cls(lasting_key=lasting, steps=Chain(first), seeded=seed is not None)
-
-    def below(self, purpose: str) -> RandBelow:
-        """Whole numbers for one purpose at this point of the run, the same whenever it is asked at this point."""
-        return keyed_below(self.steps.key(purpose), purpose)
-
-    def key(self, purpose: str) -> bytes:
-        """A key of 128 bits for one purpose of the whole run."""
-        return derived_key(self.lasting_key, purpose)
-
-    @property
-    def start_seed(self) -> int:
-        """Seed of the initial weights, which are public."""
-        return int.from_bytes(self.key("start")[:8], "little") >> 1
-
-
-def _root_of(seed: int) -> bytes:
-    n_bytes = (seed.bit_length() + 7) // 8
-    return hashlib.blake2b(seed.to_bytes(n_bytes, "little"), digest_size=KEY_BYTES, person=b"fairdp seed").digest()
-
-
-def seed_of(random_state: int | np.random.RandomState | np.random.Generator | None) -> int | None:
-    """The seed that a user's random state stands for; None means the operating system's entropy."""
-    if random_state is None:
-        return None
-    if isinstance(random_state, (np.random.RandomState, np.random.Generator)):
-        # As many bits as the operating system would give: 31 could be tried one by one.
-        return int.from_bytes(random_state.bytes(16), "little")
-    if not isinstance(random_state, Integral) or random_state < 0:
-        raise ParameterError("random_state", random_state, "must be None or a whole number of at least 0")
-    return int(random_state)

@@ -1,6 +1,6 @@
-"""The one door out of the records: every value computed from them passes here, with the noise that was added to it.
+"""The release point: every value computed from the records passes here, with the noise that was added to it.
 
-An audit can stand at the door. It sees each value before and after its noise, and may hand out another one in its
+An audit can hook in here. It sees each value before and after its noise, and may hand out another one in its
 place, so that a run on neighbouring records can be replayed with all earlier releases held fixed.
 """
 
@@ -18,6 +18,21 @@ Law = Literal["gaussian", "discrete_gaussian", "laplace"]
 OPEN_DOMAIN = np.dtype([("place", np.int64), ("value", object), ("count", np.int64)])
 
 
+def release(
+    noisy: NDArray[Any],
+    *,
+    purpose: str,
+    law: Law,
+    scale: float | NDArray[np.float64],
+    exact: NDArray[Any],
+) -> NDArray[Any]:
+    """The noisy value, which from here on is public; the hook, where there is one, sees it."""
+    hook = _HOOK.get()
+    if hook is None:
+        return noisy
+    return hook(Release(purpose=purpose, law=law, scale=scale, exact=exact, noisy=noisy))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
     """One value as it leaves the records.
@@ -26,7 +41,7 @@ class Release:
     ----------
     purpose
         What it is: ``"gradient"``, ``"statistics"``, ``"sizes"``, ``"look"``, ``"scores"``, ``"histogram"``,
-        ``"polynomial"``, ``"reading"``, or the code of a survey (`fairdp.accounting.words`).
+        ``"polynomial"``, ``"reading"``, or the code of a query (`fairdp.accounting.spent`).
     law
         Law of the noise.
     scale
@@ -44,36 +59,21 @@ class Release:
     noisy: NDArray[Any]
 
 
-class Watcher(Protocol):
-    """Whoever stands at the door; what it returns leaves in place of the noisy value."""
+class ReleaseHook(Protocol):
+    """Called with every release; what it returns leaves in place of the noisy value."""
 
     def __call__(self, release: Release) -> NDArray[Any]: ...
 
 
-# Of one context each: a run in another thread has a door of its own.
-_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
+# Of one context each: a run in another thread has a hook of its own.
+_HOOK: ContextVar[ReleaseHook | None] = ContextVar("release hook", default=None)
 
 
 @contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
-    """Let a watcher see every release that is made inside; for audits and tests, never for training."""
-    token = _WATCHER.set(watcher)
+def watching(hook: ReleaseHook) -> Iterator[None]:
+    """Call a hook with every release that is made inside; for audits and tests, never for training."""
+    token = _HOOK.set(hook)
     try:
         yield
     finally:
-        _WATCHER.reset(token)
-
-
-def leave(
-    noisy: NDArray[Any],
-    *,
-    purpose: str,
-    law: Law,
-    scale: float | NDArray[np.float64],
-    exact: NDArray[Any],
-) -> NDArray[Any]:
-    """The noisy value, which from here on is public; a watcher, where there is one, sees it leave."""
-    watcher = _WATCHER.get()
-    if watcher is None:
-        return noisy
-    return watcher(Release(purpose=purpose, law=law, scale=scale, exact=exact, noisy=noisy))
+        _HOOK.reset(token)

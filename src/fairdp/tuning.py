@@ -5,26 +5,27 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import clone
+from sklearn.metrics import make_scorer
 
-from fairdp._checks import InputError, ParameterError
-from fairdp.accounting.account import SizesNoise, trial_spends
-from fairdp.accounting.calibration import sizes_std
-from fairdp.accounting.reading import Reading
+from fairdp.accounting.mechanisms import Reading, sizes_std
+from fairdp.accounting.plan import SizesNoise, trial_spends
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
-from fairdp.accounting.words import NOISY
+from fairdp.accounting.spent import NOISY
 from fairdp.certify.certificate import Certificate
-from fairdp.certify.estimates import estimated_metrics
+from fairdp.certify.statement import estimated_metrics
 from fairdp.classifier import FairDPClassifier
-from fairdp.data.grouped import GroupedData
-from fairdp.ledger.spending import Spending
+from fairdp.data.grouped import GroupedData, groups_of
+from fairdp.errors import DataError, InputError, ParameterError
+from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
-from fairdp.metrics.scoring import within_gap
+from fairdp.metrics import decision_counts, fairness_metrics
+from fairdp.parameters import check_parameters
 from fairdp.randomness import Generators, seed_of
-from fairdp.run.hold_out import hold_out
-from fairdp.run.plan import plan_of_parts
-from fairdp.run.prepared import Trial, check_certifiable
-from fairdp.run.settings import RunSettings
+from fairdp.run.certifying import Trial, check_certifiable
+from fairdp.run.settings import RunSettings, hold_out, plan_of_parts
 
 Candidate = dict[str, Any]
 # Fixed for the whole search, or meaningless for one trial.
@@ -101,7 +102,6 @@ def tune(
         raise ParameterError("checkpoint", where, "is not supported for a search: trials must be independent")
     expected = float(max(4, 2 * len(candidates)) if expected_trials is None else expected_trials)
     generators = Generators.of(seed_of(estimator.random_state))
-    seeded = generators.seeded
     rng = np.random.default_rng(int.from_bytes(generators.key("trials"), "little"))
     epsilon, trial = _planned(estimator, candidates, data, generators, expected, reading)
     best, best_score = None, -np.inf
@@ -110,7 +110,7 @@ def tune(
         for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
             observe(candidates[index])
             model = _with(estimator, candidates[index], epsilon)
-            model.random_state = int.from_bytes(rng.bytes(16), "little") if seeded else None
+            model.random_state = int.from_bytes(rng.bytes(16), "little") if generators.seeded else None
             model.fit_grouped(data, trial=trial, spending=spending, **options)
             score = _score(model, max_gap)
             if best is None or score > best_score:
@@ -160,8 +160,9 @@ def _planned(
         spends = []
         for candidate in candidates:
             settings = _settings(estimator, candidate, epsilon)
-            shape, seeded = data.X.shape[1:], generators.seeded
-            privacy = plan_of_parts(settings, parts, shape, seeded=seeded, sizes_counted=False).privacy
+            privacy = plan_of_parts(
+                settings, parts, data.X.shape[1:], seeded=generators.seeded, sizes_counted=False
+            ).privacy
             check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
             spends.append(trial_spends(privacy))
         return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std, reading=reading)
@@ -203,3 +204,63 @@ def _score(model: FairDPClassifier, max_gap: float) -> float:
     assert isinstance(model.certificate_, Certificate)
     found = estimated_metrics(model.certificate_)
     return within_gap(float(found["accuracy"]), float(found[f"{model.parity}_difference"]), max_gap=max_gap)
+
+
+def gap_scorer(max_gap: float, *, parity: str = "demographic_parity") -> Any:
+    """Scorer for ``GridSearchCV`` and ``cross_validate``: see `accuracy_within_gap`.
+
+    Needs scikit-learn's metadata routing, by which it asks for ``sensitive_features``. The choice that a search makes
+    with it reads private records and is in no ε; `fairdp.tune` pays for it.
+
+    Parameters
+    ----------
+    max_gap
+        Largest gap that counts as met.
+    parity
+        Rates that should agree, as in `FairDPClassifier`.
+    """
+    if not get_config()["enable_metadata_routing"]:
+        raise DataError(
+            "gap_scorer needs the groups of the records: call sklearn.set_config(enable_metadata_routing=True) first."
+        )
+    check_parameters(max_gap=max_gap, parity=parity)
+    scorer = make_scorer(accuracy_within_gap, max_gap=max_gap, parity=parity)
+    return scorer.set_score_request(sensitive_features=True)
+
+
+def accuracy_within_gap(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sensitive_features: Any,
+    max_gap: float,
+    parity: str = "demographic_parity",
+) -> float:
+    """Accuracy where the gap is at most ``max_gap``; else minus what the gap has too much, below any accuracy.
+
+    A gap without evidence, because a group has no record of a label, counts as one.
+
+    >>> accuracy_within_gap([0, 1, 0, 1], [0, 1, 0, 1], sensitive_features=["a", "a", "b", "b"], max_gap=0.1)
+    1.0
+    >>> accuracy_within_gap([0, 1, 0, 1], [1, 1, 0, 0], sensitive_features=["a", "a", "b", "b"], max_gap=0.1)
+    -0.9
+    """
+    check_parameters(max_gap=max_gap, parity=parity)
+    truth, decided = np.asarray(y_true), np.asarray(y_pred)
+    values = np.unique(np.concatenate([truth, decided]))
+    if len(values) > 2:
+        raise DataError(f"labels must be of two kinds, got {len(values)}: {', '.join(map(str, values[:3]))}, …")
+    # As in training, the larger one is positive.
+    positive = values[-1]
+    labels, decisions = (truth == positive).astype(np.int64), (decided == positive).astype(np.int64)
+    groups, names = groups_of(sensitive_features, len(labels))
+    gap = float(fairness_metrics(decision_counts(labels, decisions, groups, len(names)))[f"{parity}_difference"])
+    return within_gap(float(np.mean(labels == decisions)), gap, max_gap=max_gap)
+
+
+def within_gap(accuracy: float, gap: float, *, max_gap: float) -> float:
+    """The order in which models are preferred: the accuracy of those within the gap, then the smallest gap."""
+    excess = (1.0 if np.isnan(gap) else gap) - max_gap
+    score = accuracy if excess <= 0 else -excess
+    # Everything must have its place in the order: no evidence is the last.
+    return -np.inf if np.isnan(score) else score

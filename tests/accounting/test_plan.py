@@ -4,11 +4,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairdp.accounting.calibration import noise_multiplier_for
-from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, joint_multiplier
-from fairdp.accounting.plan import make_plan
-from fairdp.accounting.recipe import Recipe, Statistics
-from fairdp.config.training import TrainConfig
+from fairdp.accounting.mechanisms import (
+    PrivacyBudget,
+    SampledGaussian,
+    epsilon_spent,
+    joint_multiplier,
+    noise_multiplier_for,
+)
+from fairdp.accounting.plan import Recipe, Statistics, make_plan
+from fairdp.config import TrainConfig
 from fairdp.methods import METHODS
 
 BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
@@ -143,7 +147,7 @@ def test_a_plan_needs_steps_and_a_budget_beyond_the_counts():
         make_plan(recipe(), BUDGET, n_steps=5, counts_epsilon=1.0)
 
 
-@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "fairdp_parity"])
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp"])
 def test_statistics_get_their_share_of_a_steps_privacy(name):
     """Their part of the inverse variances; with the gradient's noise they make what is accounted."""
     config = TrainConfig(sample_rate=0.05, n_steps=50, clip_norm=1.0, learning_rates=(0.1,))

@@ -1,4 +1,4 @@
-"""What the best of a random number of trials spends: by hand, beside another accountant, and in the limit."""
+"""Cost of the best of a random number of trials: by hand, beside another accountant, and in the limit."""
 
 import math
 from dataclasses import replace

@@ -7,13 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from fairdp._files import from_plain, json_bytes
-from fairdp.accounting.account import privacy_spent
+from fairdp._io import from_plain, json_bytes
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.accounting.plan import make_plan
-from fairdp.accounting.recipe import Recipe
-from fairdp.accounting.spent import PrivacySpent
-from fairdp.accounting.words import BY_LABEL, NAMES_READ, PUBLISHED
+from fairdp.accounting.plan import Recipe, make_plan, privacy_spent
+from fairdp.accounting.spent import BY_LABEL, PrivacySpent
 
 RECIPE = Recipe(
     group_sizes=(400.0, 1600.0),
@@ -58,15 +55,6 @@ def test_what_does_not_hold_is_not_said():
     assert "NOT private" not in text
 
 
-def test_a_fixed_seed_is_warned_of():
-    assert "the guarantee holds only while that seed is secret" in spent_by(seeded=True).statement()
-
-
-def test_public_assumptions_are_named():
-    text = spent_by(assumptions=("the ranges were read from the table",)).statement()
-    assert "Assumed public: the ranges were read from the table." in text
-
-
 def test_noisy_group_sizes_are_paid_for():
     spent = spent_by(counts_std=20.0, sizes="noisy")
     assert "Group sizes were counted with noise of deviation 20, which epsilon above includes" in spent.statement()
@@ -75,13 +63,6 @@ def test_noisy_group_sizes_are_paid_for():
     assert spent.epsilon <= 2.0
     # The steps have to leave room for them.
     assert spent_by().noise_multiplier < spent.noise_multiplier
-
-
-def test_declared_group_sizes_are_said_to_be_declared():
-    text = spent_by(sizes="declared", assumptions=(NAMES_READ, PUBLISHED)).statement()
-    assert "Group sizes were declared, not counted" in text
-    assert "Assumed public: the group names were read from the records, because none were declared." in text
-    assert "Assumed public: the data set is published, and the sizes of its groups with it." in text
 
 
 def test_at_a_tiny_delta_the_moments_accountant_is_stated():
@@ -99,14 +80,6 @@ def test_the_statement_says_which_accountant_was_chosen_and_what_the_other_gives
     chosen = r"Accountant: the moments accountant \(RDP\), as was chosen; PLD .* gives ([\d.]+\d)"
     told = re.search(chosen, spent.statement())
     assert spent.epsilon_pld <= float(told[1]) < spent.epsilon_rdp
-
-
-@pytest.mark.parametrize(
-    ("allocation", "words"),
-    [("per_group", "independent Gaussian noise for every group"), ("average", "one draw of Gaussian noise")],
-)
-def test_the_statement_says_where_the_noise_goes(allocation, words):
-    assert words in spent_by(replace(RECIPE, noise_allocation=allocation)).statement()
 
 
 def test_epsilon_is_the_worst_group_and_average_noise_protects_the_large_group_more():
@@ -157,7 +130,8 @@ def test_a_group_by_label_certifies_with_its_smaller_epsilon():
         plan, names, certified_names=("women", "men"), group_sizes="public", noise_seeded=False, certify_fraction=0.2
     )
     epsilons = list(spent.epsilon_by_group.values())
-    assert spent.certify_epsilons == {"women": min(epsilons[:2]), "men": min(epsilons[2:])}
+    least = {"women": min(epsilons[:2]), "men": min(epsilons[2:])}
+    assert spent.certify_epsilons == pytest.approx(least, abs=1e-8, rel=0)
     assert min(epsilons[:2]) < max(epsilons[:2])
     assert BY_LABEL in spent.public_assumptions
     assert spent.noise_multiplier == min(mechanism.noise_multiplier for mechanism in plan.mechanisms)

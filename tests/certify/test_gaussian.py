@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fairdp.certify.gaussian import dilution_for, input_agnostic_bound, smoothed_probability, utility_ceiling
+from fairdp.certify.outlook import input_agnostic_bound, smoothed_probability, utility_ceiling
 
 
 def test_smoothing_in_closed_form_equals_drawing_heads():
@@ -73,11 +73,6 @@ def test_the_general_bound_by_hand():
     assert input_agnostic_bound(np.array([3.0, 4.0]), smoothing=5.0, nonnegative=False) == pytest.approx(
         math.erf(0.5**0.5)
     )
-
-
-def test_dilution_meets_a_target_exactly():
-    assert (1 - dilution_for(0.2, target=0.05)) * 0.2 == pytest.approx(0.05)
-    assert dilution_for(0.04, target=0.05) == 0.0
 
 
 def test_the_ceiling_by_hand():

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairdp.commands.certify import _in_series
-from fairdp.config.preregistration import Preregistration
-from fairdp.ledger.series import ENDLESS
+from fairdp.commands.check import _in_series
+from fairdp.config import Preregistration
+from fairdp.ledger.store import ENDLESS
 from fairdp.randomness import Generators
 from fairdp.run.certifying import release_certificate
 from statistical import assert_rate_at_most
@@ -98,7 +98,7 @@ def test_the_bound_is_tight_here():
 
 
 def test_the_page_has_these_numbers():
-    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "ledger.md").read_text()
     for named, series in (("each month at the full level", None), ("`--of 12`", MONTHS), ("`--of 0`", ENDLESS)):
         assert f"| {named} | {years_with_a_miss(series)} of {YEARS} |" in page
     assert f"{len(missed_alone())} of {YEARS * MONTHS} single certificates" in page

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.certify.paper import (
+from fairdp.paper import (
     head_noise,
     monte_carlo_error,
     monte_carlo_error_printed,

@@ -8,18 +8,20 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fairdp._files import json_bytes
+from fairdp._io import json_bytes
 from fairdp.certify.certificate import (
     METRICS,
     CertifiedGap,
+    DecisionRule,
+    HeldOutRecords,
     NotCertified,
+    Origin,
     _in_sequence,
     certify,
 )
-from fairdp.certify.origin import DecisionRule, HeldOutRecords, Origin
-from fairdp.certify.record import certificate_record, read_record
-from fairdp.config.certificate import NoCertificate
-from fairdp.config.preregistration import Preregistration
+from fairdp.certify.statement import certificate_record, read_record
+from fairdp.config import Preregistration
+from fairdp.parameters import NoCertificate
 from statistical import assert_rate_at_most
 
 REQUIRED = 0.1
@@ -28,7 +30,7 @@ SETTINGS = {"epsilon": 1.0, "group_names": ("f", "m"), "expected_sizes": (2150.0
 PAIR = ("demographic_parity", "equal_opportunity")
 ORIGIN = Origin(
     model_sha256="0" * 64,
-    predictor=DecisionRule(kind="gibbs", smoothing=1.0, dilution=0.1, constant=0, flips=((0.0, 0.9),), key_id="k"),
+    predictor=DecisionRule(kind="gibbs", smoothing=1.0, flips=((0.0, 0.9),), key_id="k"),
     smoothing={"deviation": 0.1, "n_draws": 3, "seed": 2**63 + 1},
     records=HeldOutRecords(fraction=0.2, look=1),
     noise_seeded=True,
@@ -96,7 +98,7 @@ class TestClaims:
             assert replace(made, gaps=gaps).met is met
 
     def test_looks_share_epsilon_and_are_tested_at_the_full_level(self):
-        """What else is said of a look has its share of the level."""
+        """Other claims of a look have their share of the level."""
         registered = Preregistration(confidence=0.9, require_tau=0.1, n_looks=4)
         assert registered.levels() == dict.fromkeys(("positive", "true_positive", "false_positive"), pytest.approx(0.1))
         assert registered.failure_probability == pytest.approx(0.025)
@@ -197,7 +199,7 @@ class TestFamilyWiseFailure:
 
 
 def has_wrong_claim(claims, truths, ratio=0.5):
-    """Whether a gap is above, or the ratio of the rates below, what is claimed."""
+    """True if a gap is above, or the ratio of the rates below, its claimed bound."""
     claimed = claims["demographic_parity"].ratio
     return any(claims[m].tau < t for m, t in zip(METRICS, truths, strict=True)) or (claimed or 0) > ratio
 
@@ -209,9 +211,8 @@ class TestDerivedCertificates:
             lambda: certificate(metrics=PAIR),
             lambda: certificate(metrics=PAIR, require_tau=0.06),
             lambda: certificate(metrics=PAIR).capped(0.1),
-            lambda: certificate(metrics=PAIR).capped(0.1).diluted(0.02),
         ],
-        ids=["plain", "sequence", "capped", "diluted"],
+        ids=["plain", "sequence", "capped"],
     )
     def test_a_certificate_is_the_same_after_json(self, made):
         certificate = replace(made(), about=ORIGIN)
@@ -231,26 +232,6 @@ class TestDerivedCertificates:
         assert between.gaps["demographic_parity"].ratio == plain.gaps["demographic_parity"].ratio
         assert plain.capped(None) is plain
 
-    def test_dilution_scales_every_bound_to_the_target(self):
-        plain = certificate(metrics=PAIR)
-        first, second = (plain.gaps[metric].tau for metric in PAIR)
-        diluted = plain.diluted(0.05)
-        assert diluted.dilution.share == pytest.approx(1 - 0.05 / max(first, second))
-        kept = 1 - diluted.dilution.share
-        assert [gap.tau for gap in diluted.gaps.values()] == pytest.approx([kept * first, kept * second])
-        assert diluted.dilution.constant == 0  # 5 260 negative labels of 6 500
-        assert plain.diluted(0.9).dilution.share == 0
-        assert plain.diluted(0.9).gaps == plain.gaps
-        assert certify(COUNTS[:, ::-1], **SETTINGS, metrics=PAIR[:1]).diluted(0.05).dilution.constant == 1
-        with pytest.raises(ValueError, match=r"^target_tau must be in \(0, 1\), got 0\.$"):
-            plain.diluted(0)
-
-    def test_dilution_never_lowers_the_true_ratio(self):
-        low, high = np.sort(np.random.default_rng(0).random((2, 1000)), axis=0)
-        for share, constant in ((0.3, 0), (0.3, 1), (0.9, 1)):
-            mixed = [(1 - share) * rate + share * constant for rate in (low, high)]
-            assert (mixed[0] / mixed[1] >= low / high - 1e-12).all()
-
     def test_a_shift_widens_demographic_parity_and_nothing_else(self):
         plain = certificate()
         still, moved = plain.under_shift(0.0), plain.under_shift(0.1)
@@ -261,10 +242,6 @@ class TestDerivedCertificates:
         assert along[2] == pytest.approx(moved["demographic_parity"])
         for metric in METRICS[1:]:
             assert still[metric] == moved[metric] == plain.gaps[metric].tau
-        diluted = plain.diluted(0.05)
-        assert diluted.under_shift(0.1)["demographic_parity"] == pytest.approx(
-            (1 - diluted.dilution.share) * moved["demographic_parity"]
-        )
 
     def test_a_sequence_has_no_bound_under_shift(self):
         with pytest.raises(

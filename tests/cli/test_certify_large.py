@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 N_ROWS = 1_000_000
@@ -48,10 +50,7 @@ def measured(*arguments) -> SimpleNamespace:
 
 
 def written(frame: pd.DataFrame, path):
-    if path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    else:
-        frame.to_parquet(path)
+    pyarrow.csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), path)
     return path
 
 
@@ -59,13 +58,13 @@ def tau_of(run: SimpleNamespace) -> float:
     return run.report["certificate"]["demographic_parity"]["tau"]
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_million_records_of_sixteen_groups_take_less_than_a_minute_of_cpu_and_a_gibibyte(tmp_path, ending):
+def test_a_million_records_of_sixteen_groups_take_less_than_a_minute_of_cpu_and_a_gibibyte(tmp_path):
+    """Of a CSV file, which takes most; `data/test_batch_memory.py` has the other formats."""
     train = written(applicants(4000, seed=0), tmp_path / "train.csv")
     columns = ("--label", "approved", "--sensitive", "region,age")
     settings = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0)
     fitted = measured("fit", train, *columns, *settings, "--out", tmp_path / "model")
-    fresh = written(applicants(N_ROWS, seed=1), tmp_path / f"fresh.{ending}")
+    fresh = written(applicants(N_ROWS, seed=1), tmp_path / "fresh.csv")
     found = measured("certify", tmp_path / "model", fresh, "--epsilon", 1)
     assert found.report["n_certify"] == N_ROWS
     assert len(found.report["certificate"]["group_names"]) == 16

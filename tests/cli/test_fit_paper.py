@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-SHORT = ("fit", "--dataset", "synthetic", "--n-steps", 12, "--seed", 0)
+ONE = ("--certify-metrics", "demographic_parity")
+SHORT = ("fit", "--dataset", "synthetic", "--n-steps", 12, "--seed", 0, *ONE)
 TYPED = (
     *("--method", "fairdp", "--optimizer", "adam", "--learning-rate", ".007,.005", "--accountant", "rdp"),
     *("--n-members", 10, "--weight-bound", 0.75, "--sample-rate", 0.01, "--clip-norm", 1, "--hidden", 32),
@@ -26,17 +27,8 @@ def test_it_is_what_one_would_type(run):
 
 
 def test_what_the_paper_varies_may_be_chosen(run):
-    asked = (
-        "--epsilon",
-        2,
-        "--weight-bound",
-        0.25,
-        "--no-group-optimizers",
-        "--certify-fraction",
-        0,
-        "--group-sizes",
-        "public",
-    )
+    asked = ("--epsilon", 2, "--weight-bound", 0.25, "--no-group-optimizers", "--group-sizes", "public")
+    asked += ("--certify-fraction", 0)
     report = json.loads(run(*SHORT, "--paper", *asked, "--json").out)
     assert (report["method"], report["privacy"]["accountant"]) == ("fairdp", "rdp")
     assert 1.9 <= report["privacy"]["epsilon_rdp"] <= 2
@@ -44,21 +36,12 @@ def test_what_the_paper_varies_may_be_chosen(run):
 
 
 @pytest.mark.parametrize(
-    ("contradicting", "line"),
-    [
-        (("--method", "dpsgd"), "fairdp: --method='dpsgd' contradicts the paper, which has 'fairdp'; leave it out.\n"),
-        (("--bias",), "fairdp: --bias=True contradicts the paper, which has False; leave it out.\n"),
-        (("--accountant", "pld"), "fairdp: --accountant='pld' contradicts the paper, which has 'rdp'; leave it out.\n"),
-        (
-            ("--learning-rate", ".01"),
-            "fairdp: --learning-rate=(0.01,) contradicts the paper, which has (0.007, 0.005); leave it out.\n",
-        ),
-    ],
+    "contradicting",
+    [("--method", "dpsgd"), ("--bias",), ("--accountant", "pld"), ("--learning-rate", ".01")],
+    ids=" ".join,
 )
-def test_what_it_states_may_not_be_contradicted(run, tmp_path, contradicting, line):
-    refused = run(*SHORT, "--paper", *contradicting, "--out", tmp_path / "model")
-    assert (refused.code, refused.out, refused.err) == (2, "", line)
-    assert not (tmp_path / "model").exists()
+def test_what_it_states_may_not_be_contradicted(refused, tmp_path, contradicting):
+    refused(*SHORT, "--paper", *contradicting, "--out", tmp_path / "model")
 
 
 def test_a_table_is_trained_on_too(run, tmp_path):

@@ -10,25 +10,23 @@ import pytest
 import yaml
 
 from data.test_stored_rows import SCHEMA, frame
-from fairdp import _scratch
-from fairdp.audit import pairs
-from fairdp.audit.routes import route_of
-from fairdp.audit.violations import ReplayReport
+from fairdp import _io as _scratch
 from fairdp.commands import records
-from fairdp.commands.audited_fit import fit_as_command
-from fairdp.commands.fit import run_fit
-from fairdp.commands.fit_task import FitTask
+from fairdp.commands import records as measuring
+from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source, load_records
-from fairdp.data import grouped, splits, stored_rows, tables
-from fairdp.data.grouped import GroupedData
-from fairdp.data.splits import split_by_own_coin
-from fairdp.data.stored_rows import StoredRows
-from fairdp.ledger.book import Ledger
-from fairdp.saved import used_records
-from fairdp.saved.used_records import fingerprints
-from fairdp.training import surveys
+from fairdp.data import grouped, tables
+from fairdp.data import grouped as splits
+from fairdp.data import grouped as stored_rows
+from fairdp.data.grouped import GroupedData, StoredRows, split_by_own_coin
+from fairdp.ledger.ledger import Ledger
+from fairdp.training import sums as surveys
+from fairdp_lab.audit import replay as pairs
+from fairdp_lab.audit.replay import ReplayReport
+from fairdp_lab.audit.routes import fit_as_command, route_of
 
-SETTINGS = {"epsilon": 2.0, "n_steps": 6, "sample_rate": 0.2, "random_state": 0}
+ONE = {"certify_metrics": ("demographic_parity",)}
+SETTINGS = {"epsilon": 2.0, "n_steps": 6, "sample_rate": 0.2, "random_state": 0, **ONE}
 CASES = {
     "default": {},
     "everybody in every step": {"sample_rate": 1.0},
@@ -84,10 +82,10 @@ def in_small_parts(monkeypatch) -> None:
     monkeypatch.setattr(_scratch, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(splits, "_NAMES", 100)
     monkeypatch.setattr(splits, "_CHUNK", 2**16)
-    monkeypatch.setattr(used_records, "_CHUNK", 2**16)
+    monkeypatch.setattr(measuring, "_CHUNK", 2**16)
 
 
-FIRST_TIER = ("default", "dpsgd, parts", "heads", "group optimizers")
+FIRST_TIER = ("default", "dpsgd, parts", "group optimizers")
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in FIRST_TIER else pytest.mark.more) for c in CASES])
@@ -104,7 +102,7 @@ def test_the_model_is_the_same_however_the_table_is_kept(case, source, tmp_path,
 
 
 def _parts_read(monkeypatch) -> list[int]:
-    """How many rows are inputs at once."""
+    """Number of rows that are inputs at once."""
     seen, original = [], stored_rows.inputs_of
 
     def counted(cells, widths):
@@ -130,15 +128,14 @@ def test_nothing_reads_more_rows_than_a_batch(source, tmp_path, monkeypatch):
 
 
 def test_the_ledger_knows_the_same_records_however_the_table_is_kept(source, tmp_path, monkeypatch):
-    found = []
+    settings = {**SETTINGS, "method": "dpsgd", "certify_fraction": 0.0}
     for name, kept in (("memory", None), ("scratch", None), ("cached", "cache"), ("again", "cache")):
-        published(source_of(tmp_path, kept and tmp_path / kept), tmp_path / name, SETTINGS, tmp_path / "ledger.sqlite")
+        published(source_of(tmp_path, kept and tmp_path / kept), tmp_path / name, settings, tmp_path / "ledger.sqlite")
         in_small_parts(monkeypatch)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         entries = ledger.entries()
         assert ledger.check() == 4
-    found = [next(iter(entry.views.values())).digest for entry in entries]
-    assert len(set(found)) == 1
+    assert len({next(iter(entry.views.values())).digest for entry in entries}) == 1
     # Each equals all that were there before it.
     assert [entry.histories for entry in entries] == [((),), ((1,),), ((1, 2),), ((1, 2, 3),)]
 
@@ -172,7 +169,7 @@ def test_that_replay_notices_rows_that_follow_from_others(monkeypatch):
 
 
 def bytes_for_each_row(folder: Path, work: Callable[[Source], object]) -> float:
-    """How much more memory of Python and NumPy one more row takes, from two sizes of a table."""
+    """Memory of Python and NumPy per additional row, from two sizes of a table."""
     peaks = []
     for n_rows in (4000, 12_000):
         # Of a text, some megabytes are read ahead.
@@ -189,12 +186,12 @@ def prepared(source: Source) -> tuple[GroupedData, ...]:
     """All that is done before the first step, with its three parts held."""
     loaded = load_records(source, split_key=bytes(16))
     train, held_out = split_by_own_coin(loaded.train, seed=1, share=0.2)
-    fingerprints(train, bytes(16))
+    measuring.record_hashes(train)
     return loaded.test, train, held_out
 
 
 def test_a_row_takes_few_bytes_of_memory(tmp_path, monkeypatch):
-    """Dense it would take 4 bytes for each of 314 inputs, as the twin shows, and some more for what is copied."""
+    """Dense it would take 4 bytes for each of 314 inputs, see the negative control, and some more for copies."""
     (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA.to_dict()))
     monkeypatch.setattr(grouped, "MOST_BATCH", 256)
     monkeypatch.setattr(tables, "encode_file", _in_batches(tables.encode_file, 500))
@@ -219,7 +216,7 @@ def test_a_cache_needs_a_schema_and_a_table(run, tmp_path, source):
 
 
 def test_the_command_keeps_the_table(answer, tmp_path, source):
-    settings = ["--epsilon", 2, "--n-steps", 2, "--sample-rate", 0.2, "--seed", 0]
+    settings = ["--epsilon", 2, "--n-steps", 2, "--sample-rate", 0.2, "--seed", 0, "--certify-fraction", 0]
     for name in ("one", "two"):
         given = [source.table, "--schema", source.schema, *settings]
         answer("fit", *given, "--cache", tmp_path / "cache", "--out", tmp_path / name)

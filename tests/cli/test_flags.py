@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from fairdp._checks import DataError, ParameterError
 from fairdp.cli import fairdp
-from fairdp.cli.flags import in_flags
+from fairdp.commands.console import in_flags
+from fairdp.errors import DataError, ParameterError
 
-FIT = fairdp.commands["fit"]
+FIT = fairdp.every_command()["fit"]
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def test_words_that_are_no_parameters_stay():
 
 
 def test_only_options_of_the_command_are_flags():
-    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `target_tau`.")
-    assert in_flags(error, fairdp.commands["plan"]) == "--positive-rate must be in (0, 1), got 2. Use target_tau."
+    error = ParameterError("positive_rate", 2, "must be in (0, 1)", "Use `predictor`.")
+    assert in_flags(error, fairdp.every_command()["plan"]) == "--positive-rate must be in (0, 1), got 2. Use predictor."
 
 
-@pytest.mark.parametrize("name", fairdp.commands)
+@pytest.mark.parametrize("name", fairdp.every_command())
 def test_help_names_only_flags_that_the_command_takes(name):
-    command = fairdp.commands[name]
+    command = fairdp.every_command()[name]
     mentioned = re.findall(r"--[a-z][a-z-]*", " ".join(getattr(param, "help", None) or "" for param in command.params))
     assert set(mentioned) <= {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}

@@ -5,61 +5,51 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+import yaml
 
+from cli_cases import SCHEMA, people
 from fairdp.commands import fit
+from pool import SHORT
 
 FIT = ("fit", "--dataset", "synthetic")
+ONE = ("--certify-metrics", "demographic_parity")
+UNCERTIFIED = ("--method", "dpsgd", "--certify-fraction", "0")
 NOTHING = "no model was written"
 
 
-def leaving(*paths):
-    """A run that writes something and is then interrupted."""
+CKPT, MODEL = Path("run.ckpt"), Path("m/model.json")
+GO_ON = "the run is kept in 'run.ckpt': run the same command with --resume to continue"
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "options", "line"),
+    [
+        ((), (), (), f"{NOTHING}; with --checkpoint FILE a run can be continued.\n"),
+        ((), (), ("--checkpoint", CKPT), f"{NOTHING}.\n"),
+        ((CKPT,), (), ("--checkpoint", CKPT), f"{NOTHING}.\n"),
+        ((), (CKPT,), ("--checkpoint", CKPT), f"{GO_ON}.\n"),
+        ((CKPT,), (), ("--checkpoint", CKPT, "--resume"), f"{GO_ON}.\n"),
+        ((), (MODEL,), ("--out", "m"), "the model had just been written to 'm'.\n"),
+    ],
+    ids=["no checkpoint", "before the first", "of another run", "kept", "resumed", "complete"],
+)
+def test_what_is_kept_is_said_and_no_more(run, monkeypatch, tmp_path, before, written, options, line):
+    monkeypatch.chdir(tmp_path)
+    for path in before:
+        path.write_text("something")
 
     def interrupted(task):
-        for path in paths:
+        for path in written:
             path.parent.mkdir(exist_ok=True)
             path.write_text("something")
         raise KeyboardInterrupt
 
-    return interrupted
-
-
-def line_of(run, monkeypatch, interrupted, *arguments):
     monkeypatch.setattr(fit, "run_fit", interrupted)
-    result = run(*FIT, *arguments)
-    assert (result.code, result.out) == (130, "")
-    assert result.err.startswith("fairdp: interrupted: ")
-    return result.err.removeprefix("fairdp: interrupted: ")
-
-
-def test_without_a_checkpoint_nothing_is_written(run, monkeypatch):
-    line = line_of(run, monkeypatch, leaving())
-    assert line == f"{NOTHING}; with --checkpoint FILE a run can be continued.\n"
-
-
-def test_before_the_first_checkpoint_nothing_is_written(run, monkeypatch, tmp_path):
-    assert line_of(run, monkeypatch, leaving(), "--checkpoint", tmp_path / "run.ckpt") == f"{NOTHING}.\n"
-
-
-def test_a_file_that_is_not_of_this_run_is_not_called_kept(run, monkeypatch, tmp_path):
-    (tmp_path / "run.ckpt").write_text("of another run")
-    assert line_of(run, monkeypatch, leaving(), "--checkpoint", tmp_path / "run.ckpt") == f"{NOTHING}.\n"
-
-
-@pytest.mark.parametrize("resume", [(), ("--resume",)])
-def test_a_checkpoint_is_named_with_the_flag_that_continues_it(run, monkeypatch, tmp_path, resume):
-    path = tmp_path / "run.ckpt"
-    if resume:
-        path.write_text("as far as it came")
-    line = line_of(run, monkeypatch, leaving(*() if resume else (path,)), "--checkpoint", path, *resume)
-    assert line == f"the run is kept in '{path}': run the same command with --resume to continue.\n"
-
-
-def test_a_model_that_is_complete_is_not_denied(run, monkeypatch, tmp_path):
-    line = line_of(run, monkeypatch, leaving(tmp_path / "m" / "model.json"), "--out", tmp_path / "m")
-    assert line == f"the model had just been written to '{tmp_path / 'm'}'.\n"
+    result = run(*FIT, *options)
+    assert (result.code, result.out, result.err) == (130, "", f"fairdp: interrupted: {line}")
 
 
 def test_a_terminated_run_says_so_with_a_code_of_its_own(run, monkeypatch):
@@ -102,19 +92,23 @@ def test_an_error_that_a_signal_has_led_to_is_no_fault_of_the_program(run, monke
     assert run(*FIT).code == 3
 
 
-def test_a_reader_who_has_seen_enough_is_no_failure_and_hides_no_miss():
+@pytest.mark.parametrize("missed", [False, pytest.param(True, marks=pytest.mark.more)], ids=["met", "missed"])
+def test_a_reader_who_has_seen_enough_is_no_failure_and_hides_no_miss(tmp_path, missed):
     """`fairdp fit … | head -1`: rich ends the program there, with a code that says that a target was missed."""
-    command = [sys.executable, "-m", "fairdp", *FIT, "--n-steps", "5", "--seed", "0", "--epsilon", "1"]
-    for more, code in (([], 0), (["--require-tau", "0.0001"], 1)):
-        with subprocess.Popen([*command, *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            process.stdout.readline()
-            process.stdout.close()
-            assert process.wait() == code
+    people().to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    asked = ("fit", "people.csv", "--schema", "schema.yaml", "--no-ledger", *SHORT, *ONE)
+    asked += ("--require-tau", "0.0001" if missed else "0.99")
+    command = [sys.executable, "-m", "fairdp", *asked]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait() == missed
 
 
 def test_whoever_no_longer_reads_the_notes_ends_no_run(tmp_path):
     """`fairdp fit … 2>&1 | true`: what was begun, and is paid for, is written."""
-    command = [sys.executable, "-m", "fairdp", *FIT, "--n-steps", "5", "--seed", "0", "--out", str(tmp_path / "model")]
+    command = [sys.executable, "-m", "fairdp", *FIT, *UNCERTIFIED, "--n-steps", "5", "--out", str(tmp_path / "model")]
     reading, writing = os.pipe()
     os.close(reading)
     with subprocess.Popen(command, stdout=writing, stderr=writing) as process:

@@ -4,11 +4,10 @@ import click
 import pytest
 
 from fairdp.cli import fairdp
-from fairdp.cli.flags import help_in_flags
-from fairdp.cli.options import NAMES, NUMBERS, WHOLE_NUMBERS
-from fairdp.cli.sections import SECTIONS, SectionedCommand, options_by_section
-from fairdp.config.parameters import DECLARED, GROUPS
-from fairdp.config.reference import default_text
+from fairdp.cli.options import NAMES, NUMBERS, SECTIONS, WHOLE_NUMBERS, SectionedCommand, options_by_section
+from fairdp.commands.console import help_in_flags
+from fairdp.defaults import default_text
+from fairdp.parameters import DECLARED, GROUPS
 
 # Flags of the same name that mean something else.
 OTHERS = {("plan", "group_sizes"), ("plan", "positive_rate"), ("certify", "epsilon"), ("evaluate", "confidence")}
@@ -19,11 +18,11 @@ OTHER_DEFAULTS = {("tune", "epsilon"): "1"}
 OTHERS |= {(name, "ledger") for name in ("fit", "tune", "certify", "compare")}
 FLAGS = [
     pytest.param(command, option, id=f"{name} {option.opts[0]}")
-    for name, command in fairdp.commands.items()
+    for name, command in fairdp.every_command().items()
     for option in command.params
     if isinstance(option, click.Option) and option.name in DECLARED and (name, option.name) not in OTHERS
 ]
-SECTIONED = [name for name, command in fairdp.commands.items() if isinstance(command, SectionedCommand)]
+SECTIONED = [name for name, command in fairdp.every_command().items() if isinstance(command, SectionedCommand)]
 
 
 @pytest.mark.parametrize(("command", "option"), FLAGS)
@@ -41,14 +40,14 @@ def test_a_flag_says_what_is_declared(command, option):
 
 
 def test_fit_has_every_flag_that_is_declared():
-    flags = {option.opts[0] for option in fairdp.commands["fit"].params}
+    flags = {option.opts[0] for option in fairdp.every_command()["fit"].params}
     assert {declared.flag for declared in DECLARED.values()} - flags == {None}
 
 
 def test_the_sections_are_the_groups_of_the_estimator():
     assert [section for section in SECTIONS if section in GROUPS] == list(GROUPS)
-    context = click.Context(fairdp.commands["fit"], **fairdp.context_settings)
-    placed = options_by_section(fairdp.commands["fit"], context)
+    context = click.Context(fairdp.every_command()["fit"], **fairdp.context_settings)
+    placed = options_by_section(fairdp.every_command()["fit"], context)
     assert {option.name: name for name, own in placed.items() for option in own}.items() >= {
         (name, declared.group) for name, declared in DECLARED.items() if declared.flag
     }
@@ -60,7 +59,7 @@ def test_help_shows_every_option_once_under_a_heading(run, name):
     headings = [line.removesuffix(":") for line in text.splitlines() if line and line.removesuffix(":") in SECTIONS]
     assert headings == [section for section in SECTIONS if section in headings]
     assert headings[0] == "Data and model"
-    for option in fairdp.commands[name].params:
+    for option in fairdp.every_command()[name].params:
         if isinstance(option, click.Option):
             assert sum(line.split()[:1] == [option.opts[0]] for line in text.splitlines()) == 1, option.name
     assert "`method`" not in text
@@ -71,7 +70,7 @@ def test_short_help_fits_two_screens_and_says_how_many_options_it_leaves_out(run
     short, whole = run(name, "--help").out, run(name, "--help-all").out
     assert len(short.splitlines()) <= 48
     assert max(map(len, whole.splitlines())) <= 130
-    options = {o.opts[0] for o in fairdp.commands[name].params if isinstance(o, click.Option)}
+    options = {o.opts[0] for o in fairdp.every_command()[name].params if isinstance(o, click.Option)}
     shown = {flag for flag in options if f"\n  {flag} " in short or f"\n  {flag}\n" in short}
     assert f"fairdp {name} --help-all shows {len(options - shown)} more options." in short
     assert {"--epsilon", "--json", "--help-all"} < shown < options

@@ -26,7 +26,7 @@ def write_keys(key, name, encryption=UNPROTECTED):
 
 @pytest.fixture(scope="module")
 def unsigned(tmp_path_factory):
-    return saved("deterministic", tmp_path_factory.mktemp("signing") / "model")
+    return saved("parity alone", tmp_path_factory.mktemp("signing") / "model")
 
 
 @pytest.fixture(autouse=True)
@@ -69,10 +69,10 @@ def forge():
 
 
 @pytest.mark.usefixtures("signed")
-def test_a_signed_folder_is_verified_and_says_what_that_means(verified):
+def test_a_signed_folder_is_verified_and_says_what_that_means(verified, golden):
     code, files, signature, scope = verified()
-    assert (code, files[0], signature) == (0, True, (True, "fits SHA256SUMS and this key."))
-    assert "signed exactly these" in scope
+    assert (code, files[0], signature[0]) == (0, True, True)
+    golden("models", "verify, signed", f"{signature[1]}\n{scope}")
 
 
 @pytest.mark.usefixtures("signed")
@@ -83,40 +83,37 @@ def test_the_signature_is_not_among_the_sums_and_changes_nothing_else(unsigned):
 
 @pytest.mark.usefixtures("signed")
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("where", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("where", [0.0, 1.0])
 def test_one_changed_byte_is_damage_and_the_signature_still_fits(verified, name, where):
     path = Path("model", name)
     flip(path, round(where * (path.stat().st_size - 1)))
     code, files, signature, scope = verified()
-    assert (code, files, signature[0]) == (1, (False, f"{name} does not match SHA256SUMS."), True)
+    assert (code, files[0], signature[0]) == (1, False, True)
+    assert name in files[1]
     assert "Verified" not in scope
 
 
 @pytest.mark.usefixtures("signed")
-def test_a_folder_that_was_hashed_again_is_called_rewritten_although_all_its_files_agree(verified, run):
+def test_a_folder_that_was_hashed_again_is_called_rewritten_although_all_its_files_agree(verified, run, golden):
     forge()
     assert run("verify", "model").code == 0
     code, files, signature, scope = verified()
     assert (code, files[0], signature[0]) == (1, True, False)
-    assert signature[1].startswith("does not fit SHA256SUMS: the folder was rewritten after it was signed")
-    assert "only a signature" in scope
+    golden("models", "verify, rewritten after signing", f"{signature[1]}\n{scope}")
 
 
 @pytest.mark.usefixtures("signed")
-def test_changed_sums_are_damage(verified):
+def test_changed_sums_are_damage(verified, golden):
     flip(Path("model/SHA256SUMS"), 3)
     code, files, signature, _ = verified()
-    assert (code, files[0]) == (1, False)
-    assert signature == (
-        False,
-        "does not fit SHA256SUMS, which does not fit the files either: the folder is damaged.",
-    )
+    assert (code, files[0], signature[0]) == (1, False, False)
+    golden("models", "verify, changed sums", signature[1])
 
 
-def test_a_missing_signature_is_called_missing(verified):
+def test_a_missing_signature_is_called_missing(verified, golden):
     code, files, signature, _ = verified()
-    assert (code, files[0]) == (1, True)
-    assert signature == (False, "there is no SIGNATURE: nobody has signed this folder.")
+    assert (code, files[0], signature[0]) == (1, True, False)
+    golden("models", "verify, not signed", signature[1])
 
 
 @pytest.mark.usefixtures("signed")
@@ -141,7 +138,7 @@ def test_whoever_rewrites_a_folder_cannot_sign_for_the_holder_of_the_key(run, ve
 @pytest.mark.usefixtures("signed")
 def test_not_one_changed_byte_of_the_signature_passes_as_another_signature(verified, monkeypatch):
     """All bytes of the signature itself; those of the key's name may only ever make it another key."""
-    from fairdp.saved.verify import folder as verification
+    from fairdp.saved import verify as verification
 
     monkeypatch.setattr(verification, "_checked_records", lambda contents, files: [files])
     path = Path("model/SIGNATURE")
@@ -162,54 +159,44 @@ def test_what_is_no_signature_is_called_damaged(verified, content):
     assert verified()[2] == (False, "SIGNATURE is damaged: it cannot be read.")
 
 
-def test_a_damaged_folder_is_not_signed(run):
+def test_a_damaged_folder_is_not_signed(refused):
     flip(Path("model/privacy.json"), 5)
-    refused = run("sign", "model", "--key", "mine.pem")
-    assert refused.code == 2
-    assert "privacy.json does not match SHA256SUMS" in refused.err
-    assert not Path("model/SIGNATURE").exists()
+    refused("sign", "model", "--key", "mine.pem")
 
 
-def test_sums_that_also_fit_another_file_are_not_signed(run):
+def test_sums_that_also_fit_another_file_are_not_signed(refused):
     """With a second line, the other file could be put in after signing."""
     with Path("model/SHA256SUMS").open("a") as sums:
         sums.write(f"{'0' * 64}  model.json\n")
-    refused = run("sign", "model", "--key", "mine.pem")
-    assert refused.code == 2
-    assert "has lines that no file needs" in refused.err
+    refused("sign", "model", "--key", "mine.pem")
 
 
 KEYS = {
-    "missing": ("none", "cannot be read: No such file"),
-    "a folder": ("model", "cannot be read: Is a directory"),
-    "no key": ("model/privacy.json", "is no {} key in a PEM file"),
-    "another kind": ("curve.{}", "is not an Ed25519 key"),
-    "the other half": ("mine.{}", "is no {} key in a PEM file"),
+    "missing": "none",
+    "a folder": "model",
+    "no key": "model/privacy.json",
+    "another kind": "curve.{}",
+    "the other half": "mine.{}",
 }
 
 
 @pytest.mark.parametrize("case", KEYS)
-def test_a_key_that_cannot_be_used_is_refused_in_one_line(run, case):
+def test_a_key_that_cannot_be_used_is_refused_in_one_line(refused, case):
     write_keys(generate_private_key(SECP256R1()), "curve")
-    name, words = KEYS[case]
     ends = ("pub", "pem") if case == "the other half" else ("pem", "pub")
-    for end, half, command in zip(ends, ("private", "public"), ("sign --key", "verify --public-key"), strict=True):
+    for end, command in zip(ends, ("sign --key", "verify --public-key"), strict=True):
         verb, flag = command.split()
-        refused = run(verb, "model", flag, name.format(end))
-        assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-        assert refused.err.startswith(f"fairdp: {flag}='{name.format(end)}' {words.format(half)}")
+        refused(verb, "model", flag, KEYS[case].format(end))
 
 
-def test_a_key_with_a_passphrase_is_refused_in_one_line(run):
+def test_a_key_with_a_passphrase_is_refused_in_one_line(refused):
     write_keys(Ed25519PrivateKey.generate(), "locked", pem.BestAvailableEncryption(b"secret"))
-    refused = run("sign", "model", "--key", "locked.pem")
-    assert refused.code == 2
-    assert refused.err == "fairdp: --key='locked.pem' needs a passphrase; openssl pkey takes it off.\n"
+    refused("sign", "model", "--key", "locked.pem")
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl program")
 def test_keys_are_those_of_openssl_and_it_accepts_the_signature(run, verified):
-    """What the help says makes a key does; and anyone can check the signature without this program."""
+    """The command given in the help makes a key, and anyone can check the signature without this program."""
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "o.pem"], check=True)
     subprocess.run(["openssl", "pkey", "-in", "o.pem", "-pubout", "-out", "o.pub"], check=True)
     assert run("sign", "model", "--key", "o.pem").code == 0

@@ -11,7 +11,7 @@ from fairdp.data.tables import encode_file
 from messy_tables import CHANGED, FILES, ODD, Text, people
 
 N_ROWS = 900
-SHORT = ("--n-steps", 40, "--sample-rate", 0.3, "--epsilon", 8, "--seed", 0, "--no-ledger", "--certify-fraction", 0.3)
+SHORT = ("--n-steps", 40, "--sample-rate", 0.3, "--epsilon", 8, "--seed", 0, "--no-ledger", "--certify-fraction", 0)
 # Of fits on 700 rows whose inputs or groups differ.
 NOISE = 0.12
 
@@ -76,7 +76,7 @@ def meaning(table, schema) -> list[tuple]:
 
 
 def one_more(run, write, options, tmp_path) -> tuple[list[tuple], list[tuple]]:
-    """What rows mean by the schema of their file, without and with an odd row among them."""
+    """Meaning of rows by the schema of their file, without and with an odd row among them."""
     rows, places = people(120), (tmp_path / "without", tmp_path / "with")
     for place in places:
         place.mkdir()

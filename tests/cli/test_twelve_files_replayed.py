@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fairdp.audit import pairs
-from fairdp.audit.folders import files_of
-from fairdp.audit.neighbours import Neighbour
-from fairdp.audit.routes import route_of
-from fairdp.audit.tables import Table
-from fairdp.audit.ways import FOLDER, ByFile, FileTask
-from fairdp.commands.audited_fit import fit_as_command
+from fairdp_lab.audit import replay as pairs
+from fairdp_lab.audit.replay import Neighbour
+from fairdp_lab.audit.routes import FOLDER, ByFile, Table, files_of, fit_as_command, route_of
 from messy_tables import CHANGED, FILES, ODD, Write, people
 
 N_ROWS = 240
@@ -28,7 +24,7 @@ class ByMessyFile(ByFile):
 
     def __call__(self, table, place, settings):
         path, out = self.write(place, list(table.rows)), place / FOLDER
-        shown = self.fit(FileTask(table=path, schema=self.schema_for(path), out=out, settings=settings))
+        shown = self.fit(path, self.schema_for(path), out, settings)
         return {**files_of(out), **shown}
 
 
@@ -83,7 +79,7 @@ def test_one_odd_row_more_or_less_changes_nothing_that_is_not_accounted(proposed
 @pytest.mark.more
 @pytest.mark.parametrize("name", TWELVE)
 def test_that_replay_notices_a_schema_that_is_read_from_the_rows(proposed, tmp_path, name):
-    """The twin: bounds and categories from the file at hand, the odd row among them."""
+    """Negative control: bounds and categories from the file at hand, the odd row among them."""
     report = replayed(name, tmp_path, lambda path: proposed(path, *TWELVE[name][1]))
     assert {violation.neighbour for violation in report.violations} >= {"added: an odd row"}
     assert not [violation for violation in report.violations if violation.neighbour == "the same table"]

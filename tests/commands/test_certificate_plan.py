@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fairdp._checks import ParameterError
-from fairdp._files import to_plain
+from fairdp._io import to_plain
 from fairdp.certify.certificate import certify
-from fairdp.certify.widths import expected_widths
+from fairdp.certify.outlook import expected_widths
 from fairdp.cli import main
-from fairdp.commands.plan import CertificatePlan, plan_report
-from fairdp.commands.plan_answer import answer_for_tau
+from fairdp.commands.plan import CertificatePlan, answer_for_tau, plan_report
+from fairdp.errors import ParameterError
 
 METRICS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 DEFAULTS = {
@@ -145,7 +144,7 @@ def test_theorem_2_says_nothing_at_the_papers_settings(epsilon):
 
 
 def test_theorem_2_would_say_something_only_with_a_head_that_is_next_to_nothing():
-    """The twin: the bound is computed, and reaches less than one."""
+    """Negative control: the bound is computed, and reaches less than one."""
     noisy = {"group_sizes": (50, 50), "epsilon": 0.01, "n_steps": 200, "sample_rate": 1.0}
     theorem = plan_of(CertificatePlan(fraction=0.0), weight_bound=1e-6, **noisy)["paper"]["theorem_2"]
     # The mean of ten heads is the noisier one, so that its bound is the smaller one here.
@@ -269,7 +268,7 @@ def test_the_command_shows_what_looks_cost(run):
 
 
 def test_the_plan_shows_what_counts_of_scores_cost():
-    """What is shown is the whole width, and beside it the part that is there for the scores."""
+    """The whole width is shown, and beside it the part due to the scores."""
     paid, free = (plan_of(CertificatePlan(score_share=share))["certificate"] for share in (0.3, 0.0))
     for metric, width in paid["expected_widths"].items():
         assert width - paid["cost_in_tau"][metric] == pytest.approx(free["expected_widths"][metric])

@@ -1,6 +1,5 @@
-"""What the commands do: sources of records, runs, predictions and measurements."""
+"""Commands: sources of records, runs, predictions and measurements."""
 
-import hashlib
 import json
 import os
 from dataclasses import replace
@@ -10,17 +9,17 @@ import pandas as pd
 import pytest
 
 from cli_cases import people
-from fairdp.accounting.words import READ_FROM_TABLE
-from fairdp.commands.fit import run_fit
-from fairdp.commands.fit_task import FitTask
-from fairdp.commands.predict import run_predict
-from fairdp.commands.progress import progress_bar
-from fairdp.commands.records import load_records
-from fairdp.commands.saved_models import load_saved, run_evaluate
-from fairdp.ledger.spending import Spending
-from fairdp.saved.used_records import read_used_records
+from fairdp.accounting.spent import READ_FROM_TABLE
+from fairdp.commands.console import progress_bar
+from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.records import load_records, load_saved, run_evaluate
+from fairdp.commands.use import run_predict
+from fairdp.ledger.ledger import Spending
+from pool import SHORT
 
-SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
+UNCERTIFIED = (*SHORT, "--certify-fraction", 0)
+ONE = {"certify_metrics": ("demographic_parity",)}
+SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0, **ONE}
 
 
 def task_of(source, out=None, **parameters) -> FitTask:
@@ -68,26 +67,16 @@ def test_named_data_sets(source):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"dataset": "adult"}, r"^give TABLE or dataset, not both: got '.*people\.csv' and 'adult'\.$"),
-        ({"label": None}, r"^label is needed with a table: name the column of '.*people\.csv'\.$"),
-        ({"sensitive": ()}, r"^sensitive is needed with a table"),
-        ({"table": None, "dataset": "adult"}, r"^label goes with a table, not with a named data set"),
-        (
-            {"table": None, "dataset": "adlt", "label": None, "sensitive": ()},
-            r"^unknown data set 'adlt'; known are adult, ",
-        ),
-        (
-            {"table": None},
-            r"^there is nothing to train on: name a table, TABLE .* such as dataset adult\.$",
-        ),
-        ({"test_fraction": 1.0}, r"^test_fraction must be in \[0, 1\), got 1\.0\.$"),
+        *({"dataset": "adult"}, {"label": None}, {"sensitive": ()}, {"table": None, "dataset": "adult"}),
+        {"table": None, "dataset": "adlt", "label": None, "sensitive": ()},
+        *({"table": None}, {"test_fraction": 1.0}),
     ],
+    ids=str,
 )
-def test_sources_that_say_too_much_or_too_little_are_refused(source, changes, message):
-    with pytest.raises(ValueError, match=message):
-        load_records(replace(source, **changes))
+def test_sources_that_say_too_much_or_too_little_are_refused(refuses, source, changes):
+    refuses(lambda: load_records(replace(source, **changes)))
 
 
 def test_fit_reports_and_saves(source, tmp_path):
@@ -103,16 +92,6 @@ def test_fit_reports_and_saves(source, tmp_path):
     saved = json.loads((tmp_path / "model" / "certificate.json").read_text())
     assert saved["certified"] is report.certificate.certified is True
     assert saved["statement"] == report.certificate_statement
-
-
-def test_the_register_of_a_model_is_beside_it_and_for_its_owner(source, tmp_path):
-    report = run_fit(task_of(source, tmp_path / "model"))
-    path = tmp_path / "model.register"
-    assert path.stat().st_mode & 0o777 == 0o600
-    uses = read_used_records(path).uses
-    found = {name: len(known) for name, known in uses.items()}
-    assert found == {"training": report.n_train, "certificate 1": report.n_certify}
-    assert min(found.values()) > 0
 
 
 def test_what_can_be_refused_is_refused_before_training(source, tmp_path, monkeypatch):
@@ -140,9 +119,7 @@ def test_a_model_is_replaced_only_with_overwrite_and_asked_for_before_training(s
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     report = run_fit(replace(task_of(source, tmp_path / "model", random_state=1), overwrite=True))
     assert report.warnings[-1].endswith("model' has been replaced.")
-    used = read_used_records(tmp_path / "model.register")
-    assert used.model_sha256 == hashlib.sha256((tmp_path / "model" / "model.safetensors").read_bytes()).hexdigest()
-    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
 
 
 def test_of_two_fits_into_one_folder_one_wins_whole_and_the_other_says_so_before_training(source, tmp_path):
@@ -162,7 +139,7 @@ def test_of_two_fits_into_one_folder_one_wins_whole_and_the_other_says_so_before
         report = run_fit(task_of(source, tmp_path / "model"))
     assert refused
     assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report.privacy.epsilon
-    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
 
 
 @pytest.mark.parametrize("place", ["none/run.ckpt", ".", "file/run.ckpt"])
@@ -179,7 +156,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training_by_its_o
 
 def test_the_checkpoint_is_removed_once_the_model_is_safe(source, tmp_path):
     run_fit(replace(task_of(source, tmp_path / "model"), checkpoint=tmp_path / "run.ckpt"))
-    assert sorted(os.listdir(tmp_path)) == ["model", "model.register", "people.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
 
 
 def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp_path):
@@ -190,10 +167,10 @@ def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp
     for name, read in (("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)):
         report = run_predict(tmp_path / "model", tmp_path / "new.csv", tmp_path / name)
         found = read(tmp_path / name)
-        assert report.n_rows == len(found) == 50
+        assert report["n_rows"] == len(found) == 50
         np.testing.assert_array_equal(found["decision"] == "yes", found["score"] >= 0)
         np.testing.assert_allclose(found["probability"], model.probabilities(schema.encode(rows[["job", "age"]])))
-        assert report.positive_rate == pytest.approx((found["score"] >= 0).mean())
+        assert report["positive_rate"] == pytest.approx((found["score"] >= 0).mean())
 
 
 def test_the_positive_label_can_be_chosen(source, tmp_path):
@@ -203,7 +180,7 @@ def test_the_positive_label_can_be_chosen(source, tmp_path):
 
 
 def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
-    run_fit(task_of(declared, tmp_path / "model", epsilon=float("inf"), n_steps=200, learning_rate=0.05))
+    run_fit(task_of(declared, tmp_path / "model", epsilon=float("inf"), n_steps=60, learning_rate=0.2))
     people(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
     report = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.9, seed=0)
     assert report.n_test == 400
@@ -216,22 +193,10 @@ def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
     assert any("not private" in text for text in report.warnings)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "confidence", "message"),
-    [
-        (None, 0.95, r"^give either TABLE or dataset: the records to look at\.$"),
-        ("synthetic", 95, r"^confidence must be in \(0, 1\), got 95\.$"),
-        (
-            "synthetic",
-            0.95,
-            r"model' was not trained on data like synthetic; name a TABLE\.$",
-        ),
-    ],
-)
-def test_what_cannot_be_evaluated_is_refused(declared, tmp_path, dataset, confidence, message):
-    run_fit(task_of(declared, tmp_path / "model", certify_fraction=0.0))
-    with pytest.raises(ValueError, match=message):
-        run_evaluate(tmp_path / "model", None, dataset, confidence=confidence, seed=0)
+@pytest.mark.parametrize(("dataset", "confidence"), [(None, 0.95), ("synthetic", 95), ("synthetic", 0.95)])
+def test_what_cannot_be_evaluated_is_refused(refuses, taken, dataset, confidence):
+    place = taken(*UNCERTIFIED)
+    refuses(lambda: run_evaluate(place / "model", None, dataset, confidence=confidence, seed=0))
 
 
 def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
@@ -245,7 +210,7 @@ def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
 
 def test_a_collapsed_model_is_called_one(declared, tmp_path):
     """Labels that hardly vary and that no input explains: the same decision for everybody is the best one."""
-    settings = {"epsilon": float("inf"), "n_steps": 200, "learning_rate": 0.05}
+    settings = {"epsilon": float("inf"), "n_steps": 60, "learning_rate": 0.2}
     learned = run_fit(task_of(declared, **settings))
     people().assign(y=["no" if row % 40 == 0 else "yes" for row in range(600)]).to_csv(declared.table, index=False)
     collapsed = run_fit(task_of(declared, **settings))

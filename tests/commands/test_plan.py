@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fairdp._files import to_plain
+from fairdp._io import to_plain
 from fairdp.commands.plan import CertificatePlan, plan_report
 
 DEFAULTS = {
@@ -122,25 +122,15 @@ def test_less_budget_needs_more_noise():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"method": "sgd"}, r"^method must be one of .*; got 'sgd'\.$"),
-        ({"group_sizes": (0, 10)}, r"^group_sizes must be a whole number of at least 1, got 0\.$"),
-        ({"epsilon": 0.0}, r"^epsilon must be positive, got 0\.0\."),
-        ({"delta": 1.5}, r"^delta must be in \(0, 1\), got 1\.5\.$"),
-        (
-            {"delta": 0.01},
-            r"^delta must be below 1/n = 3\.1e-05 for n = 32561 records, got 0\.01\. Use 3e-06 or less\.$",
-        ),
-        ({"sample_rate": 12.8}, r"^sample_rate must be in \(0, 1\], got 12\.8\. Did you pass a batch size\?$"),
-        ({"n_steps": 0}, r"^n_steps must be a whole number of at least 1, got 0\.$"),
-        ({"clip_norm": -1.0}, r"^clip_norm must be positive, got -1\.0\.$"),
-        ({"noise_allocation": "none"}, r"^noise_allocation must be one of average, per_group; got 'none'\.$"),
+        *({"method": "sgd"}, {"group_sizes": (0, 10)}, {"epsilon": 0.0}, {"delta": 1.5}, {"delta": 0.01}),
+        *({"sample_rate": 12.8}, {"n_steps": 0}, {"clip_norm": -1.0}, {"noise_allocation": "none"}),
     ],
+    ids=str,
 )
-def test_what_cannot_be_planned_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        plan_of(**changes)
+def test_what_cannot_be_planned_is_refused(refuses, changes):
+    refuses(lambda: plan_of(**changes), *changes)
 
 
 @pytest.mark.parametrize("changes", [{"epsilon": 1e-4}, {"delta": 1e-300}])

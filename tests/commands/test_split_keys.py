@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 from cli_cases import people
-from fairdp.commands.fit import run_fit
-from fairdp.commands.fit_task import FitTask
-from fairdp.commands.records import load_records
-from fairdp.commands.split_keys import new_split_key
-from fairdp.data.splits import _chosen_by_own_coin
+from fairdp.commands import fit
+from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.records import load_records, new_split_key, record_hashes
+from fairdp.data.grouped import _chosen_by_own_coin
 from fairdp.data.tables import load_table
 from fairdp.run.checkpoint import CheckpointWriter
-from fairdp.saved.used_records import fingerprints, read_used_records
 from statistical import assert_binomial
 
-SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2}
+SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "certify_metrics": ("demographic_parity",)}
 
 
 def task_of(source, out=None, **parameters) -> FitTask:
@@ -27,29 +25,36 @@ def sides_of(records) -> list[list[tuple]]:
     return [sorted(map(tuple, np.column_stack([s.X, s.y, s.groups]).tolist())) for s in (records.train, records.test)]
 
 
-def test_the_test_records_are_chosen_by_a_secret_key_that_the_data_holder_keeps(declared, tmp_path):
-    unseeded = {"random_state": None, "certify_fraction": 0.0}
-    keys = []
+@pytest.fixture
+def keys(monkeypatch) -> list[bytes]:
+    """The keys that fits split by."""
+    found: list[bytes] = []
+
+    def kept(source, *, split_key, **options):
+        found.append(split_key)
+        return load_records(source, split_key=split_key, **options)
+
+    monkeypatch.setattr(fit, "load_records", kept)
+    return found
+
+
+def test_the_test_records_are_chosen_by_a_secret_key_that_nothing_keeps(declared, tmp_path, keys):
     for name in ("one", "two"):
-        report = run_fit(task_of(declared, tmp_path / name, **unseeded))
-        used = read_used_records(tmp_path / f"{name}.register")
-        again = load_records(declared, split_key=used.split_key)
-        assert (report.n_train, report.n_test) == (again.train.n_samples, again.test.n_samples)
+        report = run_fit(task_of(declared, tmp_path / name, random_state=None, certify_fraction=0.0))
+        parts = [load_records(declared, split_key=keys[-1]) for _ in range(2)]
+        assert (report.n_train, report.n_test) == (parts[0].train.n_samples, parts[0].test.n_samples)
         # The very same records are on the same side.
-        assert used.overlaps(fingerprints(again.train, used.key))["training"] == again.train.n_samples
-        keys.append(used.split_key)
-        written = b"".join(path.read_bytes() for path in (tmp_path / name).iterdir())
-        assert used.split_key not in written
-        assert used.split_key.hex().encode() not in written
+        assert record_hashes(parts[0].train).tolist() == record_hashes(parts[1].train).tolist()
+        written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        assert keys[-1] not in written
+        assert keys[-1].hex().encode() not in written
     assert len(set(keys)) == 2
     assert sides_of(load_records(declared)) != sides_of(load_records(declared))
 
 
-def test_a_seed_makes_the_same_split_again(declared, tmp_path):
-    keys = []
-    for name, seed in (("one", 1), ("same", 1), ("other", 2)):
-        run_fit(task_of(declared, tmp_path / name, random_state=seed, certify_fraction=0.0))
-        keys.append(read_used_records(tmp_path / f"{name}.register").split_key)
+def test_a_seed_makes_the_same_split_again(declared, keys):
+    for seed in (1, 1, 2):
+        run_fit(task_of(declared, random_state=seed, certify_fraction=0.0))
     assert keys[0] == keys[1] != keys[2]
     assert keys[0] == new_split_key(1)
 
@@ -65,14 +70,14 @@ def test_rows_that_were_chosen_by_a_known_key_are_tested_no_more_often_than_othe
     crowd[_chosen_by_own_coin(data, seed=0, share=0.2)][:3000].to_csv(declared.table, index=False)
     counted = [load_records(declared).test.n_samples for _ in range(5)]
     assert_binomial(np.array(counted), 3000, 0.2)
-    # The twin: with the constant, all of them are test records.
+    # Negative control: with the constant, all of them are test records.
     constant = load_records(declared, split_key=bytes(16)).test.n_samples
     assert constant == 3000
     with pytest.raises(AssertionError):
         assert_binomial(np.array([constant]), 3000, 0.2)
 
 
-def test_a_run_that_was_stopped_continues_with_the_same_split(declared, tmp_path, monkeypatch):
+def test_a_run_that_was_stopped_continues_with_the_same_split(declared, tmp_path, monkeypatch, keys):
     task = replace(task_of(declared, tmp_path / "model", random_state=None), checkpoint=tmp_path / "run.ckpt")
     with monkeypatch.context() as patched:
         patched.setattr(CheckpointWriter, "write_if_due", stopped_after(3, CheckpointWriter.write_if_due))
@@ -86,7 +91,7 @@ def test_a_run_that_was_stopped_continues_with_the_same_split(declared, tmp_path
         run_fit(replace(task, resume=True))
     kept.write_text(key)
     run_fit(replace(task, resume=True))
-    assert read_used_records(tmp_path / "model.register").split_key.hex() == key
+    assert [each.hex() for each in (keys[0], keys[-1])] == [key, key]
     assert sorted(path.name for path in tmp_path.glob("run*")) == []
 
 

@@ -13,11 +13,13 @@ from pyarrow import parquet as pq
 
 from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
-from fairdp._checks import InputError
 from fairdp.cli import main
 from fairdp.commands.records import load_records, training_sizes
+from fairdp.errors import InputError
+from fairdp.ledger.ledger import Ledger, ledger_path
 
 SHORT = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0, "--method", "fairdp", "--no-ledger")
+SHORT = (*SHORT, "--certify-metrics", "demographic_parity")
 
 
 @pytest.fixture
@@ -45,6 +47,10 @@ def fit(*arguments):
     return ("fit", "people.csv", "--schema", "schema.yaml", *SHORT, *arguments)
 
 
+def fit_in_ledger(*arguments):
+    return tuple(argument for argument in fit(*arguments) if argument != "--no-ledger")
+
+
 def equal_lines(err: str) -> list[str]:
     return [line for line in err.splitlines() if "equal" in line]
 
@@ -68,6 +74,7 @@ def test_without_test_records_and_certificate_nothing_is_measured(run):
 def test_a_fit_on_all_rows_is_that_of_python_to_the_bit(run, folder):
     run(*fit("--test-fraction", 0, "--out", "model"))
     settings = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0, "method": "fairdp"}
+    settings["certify_metrics"] = ("demographic_parity",)
     by_hand = FairDPClassifier(**settings).fit(people(), schema="schema.yaml")
     loaded, new = FairDPClassifier.load("model"), people(200, seed=1)
     assert loaded.decision_function(new).tolist() == by_hand.decision_function(new).tolist()
@@ -139,10 +146,13 @@ def test_no_row_depends_on_another_without_test_records(declared):
 def test_evaluating_on_rows_that_were_trained_on_says_so(run, folder):
     distinct = people().assign(age=lambda rows: rows["age"] + np.arange(600) / 1000)
     distinct.to_csv("people.csv", index=False)
-    trained = json.loads(run(*fit("--out", "model", "--json"))[0])["n_train"]
+    fitted = json.loads(run(*fit_in_ledger("--out", "model", "--json"))[0])
+    # A column that the model does not take makes no other person of anybody.
+    distinct.assign(exported="2026-11-01").to_csv("people.csv", index=False)
     (line,) = json.loads(run("evaluate", "model", "people.csv", "--json")[0])["warnings"]
-    # Records that were held out or tested on were not trained on.
-    assert line.startswith(f"{trained} of the 600 records equal some that the model was trained on; ")
+    # Records that were tested on were not used to fit it.
+    used = fitted["n_train"] + fitted["n_certify"]
+    assert line.startswith(f"{used} of the records equal some that were used to fit the model; ")
     assert f"warning: {line}" in run("evaluate", "model", "people.csv")[1]
     distinct.assign(age=distinct["age"] + 0.0005).to_csv("new.csv", index=False)
     assert json.loads(run("evaluate", "model", "new.csv", "--json")[0])["warnings"] == []
@@ -150,14 +160,19 @@ def test_evaluating_on_rows_that_were_trained_on_says_so(run, folder):
     FairDPClassifier(epsilon=2.0, n_steps=20, method="fairdp", certify_fraction=0.0).fit(
         distinct, schema="schema.yaml"
     ).save("model", overwrite=True)
-    assert "trained on" not in run("evaluate", "model", "people.csv", "--json")[0]
+    assert "used to fit" not in run("evaluate", "model", "people.csv", "--json")[0]
 
 
-def test_damaged_used_records_do_not_stop_an_evaluation(run, folder):
-    run(*fit("--out", "model"))
-    (folder / "model.register").write_bytes(b"nothing")
+@pytest.mark.parametrize("damage", ["UPDATE records SET hashes = x'00'", "DELETE FROM log WHERE number = 1"])
+def test_a_damaged_ledger_does_not_stop_an_evaluation(run, folder, damage):
+    run(*fit_in_ledger("--out", "model"))
+    with Ledger(ledger_path()) as ledger:
+        ledger._store.execute(damage)
     line, *_ = json.loads(run("evaluate", "model", "people.csv", "--json")[0])["warnings"]
-    assert line.startswith("it is not known which records the model was trained on: used records")
+    assert line.startswith("it is not known which records the model was trained on: ledger")
+    ledger_path().unlink()
+    assert "not known" not in run("evaluate", "model", "people.csv", "--json")[0]
+    assert not ledger_path().exists()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is declared of a parameter is what the estimator takes, what a run uses and what the help says."""
+"""Declared parameters are those that the estimator takes, a run uses and the help describes."""
 
 import inspect
 import re
@@ -7,9 +7,14 @@ from dataclasses import replace
 import pytest
 
 from fairdp import METHODS, FairDPClassifier
-from fairdp.config import defaults
-from fairdp.config.parameters import DECLARED, GROUPS, check_parameters
-from fairdp.config.reference import BY_METHOD, default_by_method, default_text, of_group, shown
+from fairdp.defaults import (
+    BY_METHOD,
+    default_by_method,
+    default_text,
+    of_group,
+    shown,
+)
+from fairdp.parameters import DECLARED, GROUPS, check_parameters
 from fairdp.run.settings import RunSettings
 
 TABLE, IMAGES = (5,), (3, 16, 16)
@@ -18,7 +23,7 @@ SIZES = (4e4, 4e4)
 
 
 def numbers_of_a_run(method: str, shape: tuple[int, ...]) -> dict[str, object]:
-    """What a run with nothing but the method chosen is trained with, on groups that are not small."""
+    """The configuration of a run with only the method chosen, on groups that are not small."""
     settings = RunSettings.of(method=method)
     config, model = settings.train_config(shape, SIZES), settings.model_config(shape, None, 2)
     names = {name: "learning_rates" if name == "learning_rate" else name for name in BY_METHOD}
@@ -82,10 +87,10 @@ def test_the_model_in_words_is_that_of_a_run(method):
 
 
 def test_the_words_follow_the_table_of_defaults(monkeypatch):
-    """The twin: other numbers, other words."""
-    changed = replace(defaults.METHOD_DEFAULTS["raco_dp", "logistic"], sample_rate=0.25)
+    """Negative control: other numbers, other words."""
+    changed = replace(METHODS["raco_dp"].defaults["logistic"], sample_rate=0.25)
     assert "0.25" not in default_text("sample_rate")
-    monkeypatch.setitem(defaults.METHOD_DEFAULTS, ("raco_dp", "logistic"), changed)
+    monkeypatch.setitem(METHODS["raco_dp"].defaults, "logistic", changed)
     assert "`raco_dp` 0.25" in default_text("sample_rate")
     assert numbers_of_a_run("raco_dp", TABLE)["sample_rate"] == 0.25
 

@@ -45,10 +45,15 @@ def numbers_in(path, n_rows: int):
     ("ending", "few", "many"),
     [
         ("csv", 4_000, 400_000),
-        ("csv.gz", 4_000, 400_000),
-        ("parquet", 200_000, 800_000),
-        ("parts", 200_000, 800_000),
-        ("feather", 200_000, 800_000),
+        *(
+            pytest.param(ending, *sizes, marks=pytest.mark.more)
+            for ending, *sizes in (
+                ("csv.gz", 4_000, 400_000),
+                ("parquet", 200_000, 800_000),
+                ("parts", 200_000, 800_000),
+                ("feather", 200_000, 800_000),
+            )
+        ),
     ],
 )
 def test_memory_does_not_grow_with_the_rows_unless_all_are_read(tmp_path, ending, few, many):

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairdp.data import tables
-from fairdp.data.distinct import spellings_of
+from fairdp.data.cells import spellings_of
+from fairdp.data.columns import counts_by_column
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, read_table, table_batches
-from fairdp.data.treatments import counts_by_column
 
 CSV = "age,sex,y\n30,Male,no\n40,Female,yes\n50,Male,yes\n60,Male,no\n70,Female,no\n"
 SCHEMA = TableSchema(
@@ -105,7 +105,7 @@ def schema_with(column) -> TableSchema:
 
 
 def pairs_of_outcomes(whole: pd.DataFrame, batches: list[pd.DataFrame]):
-    """What the whole and what its batches are encoded to, for every kind of column."""
+    """Encodings of the whole and of its batches, for every kind of column."""
     for column in encoders(whole["x"]):
         schema = schema_with(column)
         yield (
@@ -181,8 +181,7 @@ def test_encoded_batches_are_the_encoded_table(write, convert, rows):
 @pytest.mark.parametrize("counted", [3, 4, 6, 9])
 @pytest.mark.parametrize("rows", [1, 2, 50_000])
 def test_a_file_that_changes_between_counting_and_reading_is_refused(write, monkeypatch, counted, rows):
-    read = tables.reader_of
-    monkeypatch.setattr(tables, "reader_of", lambda *args: replace(read(*args), count=lambda: counted))
+    monkeypatch.setattr(tables, "count_rows", lambda *_: counted)
     with pytest.raises(ValueError, match=r"^table '.*table\.csv' has changed while it was read; start again\.$"):
         encode_file(write(CSV), SCHEMA, rows=rows)
 
@@ -310,12 +309,12 @@ def test_a_schema_that_says_so_refuses_missing_numbers_and_words(write, convert,
     )
     with pytest.raises(ValueError, match=message):
         encode_file(path, strict, rows=2)
-    told = []
-    assert encode_file(path, SCHEMA, rows=2, tell=told.append).X[:, 0].tolist().count(0.5) >= 1
-    assert counts_by_column(told)["age"]["missing" if old == "70," else "unreadable"] == 1
+    issues = []
+    assert encode_file(path, SCHEMA, rows=2, on_issue=issues.append).X[:, 0].tolist().count(0.5) >= 1
+    assert counts_by_column(issues)["age"]["missing" if old == "70," else "unreadable"] == 1
 
 
 def test_cells_are_counted_over_all_batches(write):
-    told = []
-    list(encoded_batches(write(CSV.replace("30", "old").replace("60,", ",")), SCHEMA, rows=2, tell=told.append))
-    assert counts_by_column(told)["age"] == {"missing": 1, "unreadable": 1, "out_of_range": 1}
+    issues = []
+    list(encoded_batches(write(CSV.replace("30", "old").replace("60,", ",")), SCHEMA, rows=2, on_issue=issues.append))
+    assert counts_by_column(issues)["age"] == {"missing": 1, "unreadable": 1, "out_of_range": 1}

@@ -1,4 +1,4 @@
-"""What one cell says: its texts, its number, its date."""
+"""The reading of one cell: its texts, its number, its date."""
 
 import datetime
 import decimal
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.data.cells import MISSING_WORDS, Moment, folded, kind_of, moment_of, number_of, spelling_of, text_of
+from fairdp.data.cells import MISSING_WORDS, Moment, canonical_text, kind_of, moment_of, normalized, number_of, raw_text
 
 UTC_PLUS_TWO = datetime.timezone(datetime.timedelta(hours=2))
 
@@ -70,18 +70,18 @@ UTC_PLUS_TWO = datetime.timezone(datetime.timedelta(hours=2))
     ],
 )
 def test_the_text_of_a_cell_by_hand(value, spelling, text):
-    assert spelling_of(value) == spelling
-    assert text_of(value) == text
+    assert raw_text(value) == spelling
+    assert canonical_text(value) == text
 
 
 def test_a_code_may_stand_for_its_number_but_not_the_other_way_round():
-    assert [folded(code) for code in ("01", "0001", "01.0", "-01")] == ["1", "1", "1", "-1"]
-    assert folded("1") == "1"
+    assert [normalized(code) for code in ("01", "0001", "01.0", "-01")] == ["1", "1", "1", "-1"]
+    assert normalized("1") == "1"
 
 
 @pytest.mark.parametrize("value", [None, pd.NA, pd.NaT, math.nan, np.float32("nan"), np.datetime64("NaT")])
 def test_every_kind_of_missing_value_is_one(value):
-    assert spelling_of(value) in MISSING_WORDS
+    assert raw_text(value) in MISSING_WORDS
     assert kind_of(value) == "missing"
     assert math.isnan(number_of(value))
 
@@ -159,4 +159,4 @@ def test_kinds_by_hand(value, kind):
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, np.zeros(2), b"a", ("a",), {"a"}])
 def test_lists_and_bytes_are_no_cells(value):
     with pytest.raises(TypeError):
-        spelling_of(value)
+        raw_text(value)

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fairdp._checks import DataError
-from fairdp.data import csv_text
-from fairdp.data.csv_text import count_csv_rows, csv_tables
-from fairdp.data.formats import PLAIN, TableFormat
+from fairdp.data import readers as csv_text
+from fairdp.data.readers import count_rows as count_csv_rows
+from fairdp.data.readers import csv_tables
+from fairdp.data.schema import PLAIN, TableFormat
+from fairdp.errors import DataError
 
 # Everything that one of two readers might take in a way of its own.
 PIECES = st.sampled_from(

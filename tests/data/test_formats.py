@@ -15,17 +15,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairdp._checks import InputError
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.cells import number_of
-from fairdp.data.detection import detected_format
-from fairdp.data.formats import PLAIN, TableFormat
-from fairdp.data.frames import frame_of
-from fairdp.data.plain_cells import plain_texts
-from fairdp.data.proposal import proposed_schema
-from fairdp.data.schema import TableSchema, read_schema
+from fairdp.data.columns import refuse_unreadable
+from fairdp.data.infer import proposed_schema
+from fairdp.data.readers import detected_format, plain_texts
+from fairdp.data.schema import PLAIN, TableFormat, TableSchema, frame_of, read_schema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, load_table, read_table, table_batches
-from fairdp.data.treatments import refuse_unreadable
+from fairdp.errors import InputError
 from messy_tables import GERMAN, SCHEMA, VARIANTS, Text, months, partitioned, people, workbook
 
 DECLARED = TableSchema.from_dict({**SCHEMA, "declared": True})
@@ -140,12 +137,12 @@ def test_a_declared_format_is_not_guessed_again(tmp_path):
     rows = [{**row, "assets": 1 + place % 9} for place, row in enumerate(people())]
     path = Text(sep=";", decimal=",", thousands=".")(tmp_path, rows)
     wrong = replace(DECLARED, format=TableFormat(sep=";", thousands=","))
-    told = []
-    encode_file(path, wrong, tell=told.append)
+    issues = []
+    encode_file(path, wrong, on_issue=issues.append)
     with pytest.raises(
         ValueError, match=r"^column 'income' holds no number or date in \d+ of \d+ cells: .* decimal, thousands"
     ):
-        refuse_unreadable(told)
+        refuse_unreadable(issues)
 
 
 @pytest.mark.parametrize(

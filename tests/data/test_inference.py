@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp.data.inference import infer_schema
-from fairdp.data.positive import value_meant
+from fairdp.data.columns import value_meant
+from fairdp.data.infer import infer_schema
 from fairdp.data.schema import Categorical, Numeric
 
 
@@ -143,7 +143,7 @@ def column_of(frame: pd.DataFrame, name: str):
         (["01", "1", "2", "1.0"], ("01", "1", "2", "other")),
         (["10", "9", "9.0", "1e1"], ("9", "10", "1e1", "other")),
         (["true", "False", "TRUE", ""], ("False", "True", "other", "?")),
-        (["1.0", "1", "V1", "0A"], ("0A", "1", "1.0", "V1", "other")),
+        (["1.0", "1", "V1", "0A"], ("1", "0A", "V1", "other")),
         (["2020-01-05", "2020/01/06", "NA", ""], ("2020-01-05", "2020-01-06", "other", "?")),
     ],
 )

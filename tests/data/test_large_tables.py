@@ -11,14 +11,15 @@ import yaml
 from cli_cases import SCHEMA, people
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands import records
-from fairdp.commands.fit import run_fit
-from fairdp.commands.fit_task import FitTask
-from fairdp.commands.records import Source
-from fairdp.commands.split_keys import new_split_key
-from fairdp.data import splits, tables
+from fairdp.commands.fit import FitTask, run_fit
+from fairdp.commands.records import Source, new_split_key
+from fairdp.data import grouped as splits
+from fairdp.data import tables
+from fairdp.data.grouped import split_by_own_coin
 from fairdp.data.schema import read_schema
-from fairdp.data.splits import split_by_own_coin
-from fairdp.saved.used_records import read_used_records
+from fairdp.ledger.ledger import Ledger
+
+pytestmark = pytest.mark.usefixtures("rough_bounds")
 
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0}
 
@@ -105,18 +106,22 @@ def test_that_check_notices_another_order_and_another_split(source, tmp_path, mo
 
 def test_every_row_is_used_once(source, tmp_path, monkeypatch):
     in_small_parts(monkeypatch, 7)
-    report = run_fit(FitTask(source=source, parameters=SETTINGS, checkpoint=None, resume=False, out=tmp_path / "model"))
+    task = FitTask(
+        source=source, parameters=SETTINGS, out=None, checkpoint=None, resume=False, ledger=tmp_path / "ledger"
+    )
+    report = run_fit(task)
     assert report.n_train + report.n_certify + report.n_test == 200
-    used = read_used_records(tmp_path / "model.register").uses
-    assert [len(each) for each in used.values()] == [report.n_train, report.n_certify]
+    with Ledger(tmp_path / "ledger") as ledger:
+        (entry,) = ledger.entries()
+    assert {view.n_records for view in entry.views.values()} == {report.n_train + report.n_certify}
 
 
 def test_records_that_others_hold_stay_as_they_are(source):
-    """What `load_records` returns may be trained on again, as comparisons do; only `fairdp fit` lets it go."""
+    """Records from `load_records` may be trained on again, as comparisons do; only `fairdp fit` lets them go."""
     loaded = records.load_records(source)
-    assert not loaded.train.expendable
+    assert not loaded.train.may_consume
     before = loaded.train.X.copy()
     FairDPClassifier(**SETTINGS).fit_grouped(loaded.train)
     np.testing.assert_array_equal(loaded.train.X, before)
-    FairDPClassifier(**SETTINGS).fit_grouped(replace(loaded.train, expendable=True))
+    FairDPClassifier(**SETTINGS).fit_grouped(replace(loaded.train, may_consume=True))
     assert (before != loaded.train.X).any()

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fairdp.data.columns import Categorical
-from fairdp.data.proposal import proposed_schema, round_number
+from fairdp.data.infer import proposed_schema, round_number
 from fairdp.data.schema import TableSchema, read_schema
 
 

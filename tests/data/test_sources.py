@@ -1,15 +1,21 @@
-"""Where files come from: order, checks, and a cache that never holds a wrong file."""
+"""Where files come from: order, checks, archives, and a cache that never holds a wrong file."""
 
 import hashlib
 import io
+import subprocess
 import zipfile
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from fairdp.data import credit, sources
-from fairdp.data.utkface import LICENCE, read_utkface
+from fairdp.data import catalog as downloads
+from fairdp.data import catalog as sources
+from fairdp.data import datasets as credit
+from fairdp.data.catalog import UTKFACE_LICENCE as LICENCE
+from fairdp.data.datasets import read_utkface
+
+# Before a test puts others in their place.
+DOWNLOAD, WHEEL = downloads.download, downloads.wheel
 
 ADULT = {"adult.data": b"training rows", "adult.test": b"test rows"}
 
@@ -61,11 +67,6 @@ def test_users_folder_comes_before_the_cache(places):
     assert sources.find("adult") == cache / "adult"
     put(own, "adult", ADULT)
     assert sources.find("adult") == sources.find("adult_full") == own / "adult"
-
-
-def test_half_a_data_set_is_none(places):
-    put(places[0], "adult", {"adult.data": b"training rows"})
-    assert sources.find("adult") is None
 
 
 def test_cache_is_in_the_home_folder_by_default(monkeypatch, tmp_path):
@@ -158,8 +159,8 @@ def test_a_wrong_source_does_not_replace_a_good_cache(places, tmp_path):
 
 
 def test_credit_is_checked_by_its_content(places, tmp_path, monkeypatch):
-    header = ",".join(credit.FILE_COLUMNS)
-    numbers = ",".join(["1"] * len(credit.FILE_COLUMNS))
+    header = ",".join(credit.FILE_COLUMNS_CREDIT)
+    numbers = ",".join(["1"] * len(credit.FILE_COLUMNS_CREDIT))
     plain = f"{header}\n{numbers}\n".encode()
     monkeypatch.setattr(sources, "CREDIT_CONTENT", credit.content_sha256(plain))
     other_format = f"{header.replace('Default', 'default.payment.next.month')}\n{numbers.replace('1', '1.0')}\n"
@@ -201,14 +202,65 @@ def test_utkface_folder_is_packed_checked_by_counts_and_its_licence_shown(places
     assert sources.fetch("utkface", source=folder) == folder
 
 
-def test_utkface_damaged_file_is_refused(places, tmp_path):
-    np.savez(tmp_path / "utkface48.npz", pixels=np.zeros(3))
-    with pytest.raises(ValueError, match=r"^utkface48\.npz is damaged or another file"):
-        sources.fetch("utkface", source=tmp_path / "utkface48.npz")
-    assert files_below(places[1]) == []
-
-
 @pytest.mark.parametrize("name", ["synthetic", "iris"])
 def test_names_without_files_are_refused(name):
     with pytest.raises(ValueError, match=rf"^'{name}' has no files; those that have are adult, adult_full, credit"):
         sources.find(name)
+
+
+def test_download_reads_an_address(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    assert DOWNLOAD((tmp_path / "file").as_uri()) == b"content"
+    with pytest.raises(OSError, match="No such file"):
+        DOWNLOAD((tmp_path / "none").as_uri())
+
+
+def test_download_refuses_what_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "MAX_BYTES", 3)
+    (tmp_path / "file").write_bytes(b"content")
+    with pytest.raises(ValueError, match="holds more than 3 bytes"):
+        DOWNLOAD((tmp_path / "file").as_uri())
+
+
+def test_archive_files_are_found_by_name_in_any_folder():
+    content = zipped({"a/b/adult.data": b"1", "adult.names": b"2", "adult.test": b"3"})
+    wanted = {"adult.data", "adult.test"}.__contains__
+    assert downloads.archive_files(content, wanted) == {"adult.data": b"1", "adult.test": b"3"}
+    with pytest.raises(ValueError, match="not a zip archive"):
+        downloads.archive_files(b"<html>", wanted)
+
+
+def test_local_files_from_folder_archive_and_file(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"1")
+    (tmp_path / "x.txt").write_bytes(b"2")
+    (tmp_path / "x.zip").write_bytes(zipped({"deep/y.csv": b"3"}))
+
+    def is_csv(name: str) -> bool:
+        return name.endswith(".csv")
+
+    assert downloads.local_files(tmp_path, is_csv) == {"x.csv": b"1"}
+    assert downloads.local_files(tmp_path / "x.zip", is_csv) == {"y.csv": b"3"}
+    assert downloads.local_files(tmp_path / "x.csv", is_csv) == {"x.csv": b"1"}
+    assert downloads.local_files(tmp_path / "x.txt", is_csv) == {}
+
+
+def test_wheel_asks_pip_for_one_wheel_and_installs_nothing(monkeypatch):
+    def run(command, **_):
+        assert command[1:4] == ["-m", "pip", "download"]
+        assert "--no-deps" in command
+        folder = command[command.index("--dest") + 1]
+        with open(f"{folder}/some-1.0-py3-none-any.whl", "wb") as file:
+            file.write(b"wheel")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert WHEEL("some==1.0") == b"wheel"
+
+
+def test_wheel_tells_the_last_line_of_pip(monkeypatch):
+    def run(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "warning\nERROR: no matching distribution\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(OSError, match=r"^pip could not download some==1\.0: ERROR: no matching distribution$"):
+        WHEEL("some==1.0")

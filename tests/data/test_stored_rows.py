@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 from fairdp.data import tables
-from fairdp.data.grouped import BATCH, GroupedData
-from fairdp.data.layout import group_type, row_type
+from fairdp.data.columns import group_type, row_type
+from fairdp.data.grouped import BATCH, GroupedData, StoredRows, place_type
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema
-from fairdp.data.stored_rows import StoredRows, place_type
 from fairdp.data.tables import encode_file, encode_table, read_table
 
 MANY = tuple(f"c{number}" for number in range(300))

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 from data.test_stored_rows import SCHEMA, assert_same, frame
-from fairdp._checks import DataError, ParameterError
-from fairdp.data import table_cache, tables
+from fairdp.data import tables
+from fairdp.data import tables as table_cache
+from fairdp.data.columns import counts_by_column
 from fairdp.data.grouped import GroupedData
 from fairdp.data.tables import encode_file
-from fairdp.data.treatments import counts_by_column
+from fairdp.errors import DataError, ParameterError
 from faults.disturbing import Calls, Hold, killed, no_space
 
 
@@ -55,9 +56,13 @@ def test_it_is_encoded_once_and_read_to_the_same_bits(table, once):
 def test_whoever_observes_sees_the_same_rows_and_treatments_each_time(table):
     found = []
     for cache in (None, table.parent / "cache", table.parent / "cache"):
-        seen, told = [], []
-        encode_file(table, SCHEMA, rows=70, observe=seen.append, tell=told.append, cache=cache)
-        found.append((pd.concat(seen), counts_by_column(told)))
+        seen, issues = [], []
+
+        def look(rows, columns, seen=seen):
+            seen.append(rows)
+
+        encode_file(table, SCHEMA, rows=70, observe=look, on_issue=issues.append, cache=cache)
+        found.append((pd.concat(seen), counts_by_column(issues)))
     for rows, counts in found[1:]:
         pd.testing.assert_frame_equal(rows, found[0][0])
         assert counts == found[0][1] != {}
@@ -133,7 +138,7 @@ def test_what_is_damaged_or_of_another_table_is_encoded_again(table, once, damag
 def test_that_check_notices_rows_that_are_taken_as_they_are(table, monkeypatch):
     cached(table)
     (path,) = kept(table)
-    about = table_cache.About(key=path.stem, n_rows=500, treated=())
+    about = (path.stem, 500, [])
     monkeypatch.setattr(table_cache.TableFiles, "key", path.stem)
     monkeypatch.setattr(table_cache, "_checked", lambda file: about)
     flip(0)(path)
@@ -153,7 +158,7 @@ def test_it_is_for_its_owner_only(table):
 
 
 def test_a_table_that_changes_while_it_is_read_is_not_kept(table):
-    def change(rows: pd.DataFrame) -> None:
+    def change(rows: pd.DataFrame, columns: object) -> None:
         os.utime(table, ns=(0, table.stat().st_mtime_ns + 1))
 
     with pytest.raises(DataError, match="has changed while it was read"):
@@ -166,7 +171,7 @@ def test_a_table_that_changes_while_it_is_read_is_not_kept(table):
 
 
 def in_a_copy(command: Callable[[], object], calls: Calls) -> int:
-    """How a copy of this process ends: 0, 2 if it was refused, or below zero by a signal."""
+    """Exit code of a copy of this process: 0, 2 if it was refused, or below zero by a signal."""
     child = os.fork()
     if child:
         return child

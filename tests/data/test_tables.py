@@ -25,52 +25,6 @@ def test_csv_and_parquet_give_the_same_table(write, tmp_path):
     pd.testing.assert_frame_equal(read_table(tmp_path / "table.parquet"), frame)
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["\ufeff" + CSV, CSV.replace(",", ", "), CSV.replace("\n", "\r\n"), CSV.replace("30", '"30"'), "\n" + CSV],
-    ids=["byte order mark", "blanks", "carriage returns", "quotes", "empty first line"],
-)
-def test_harmless_variants_are_read(write, content):
-    pd.testing.assert_frame_equal(read_table(write(content)), read_table(write(CSV, "plain.csv")))
-
-
-@pytest.mark.parametrize(
-    ("content", "name", "message"),
-    [
-        (CSV, "table.docx", r"must end in \.csv, .* or \.xlsx, got \.docx"),
-        (CSV, "table", r"must end in \.csv, .* or \.xlsx, got no ending"),
-        ("", "table.csv", r"is empty"),
-        ("age,sex,y\n", "table.csv", r"has no rows"),
-        (CSV + "60,Male\n", "table.csv", r"line 5 has 2 fields, the header has 3; correct the line"),
-        (CSV + "60,Male,no,no\n", "table.csv", r"line 5 has 4 fields, the header has 3"),
-        (CSV + '60,"Male,no\n', "table.csv", r"line 5 is broken"),
-        (
-            CSV.encode() + b"\xe9,Male,no\n",
-            "table.csv",
-            r"is not UTF-8 at line 5; name its encoding with encoding, such as cp1252, or save it as UTF-8",
-        ),
-        (CSV.replace("sex", "age"), "table.csv", r"has two columns named 'age'; rename one"),
-        (
-            CSV.replace(",", ";"),
-            "table.csv",
-            r"seems to be separated by semicolons; name it with sep, or let fairdp schema find it",
-        ),
-        (b"no parquet", "table.parquet", r"is not a Parquet file that can be read"),
-    ],
-)
-def test_broken_files_are_refused_in_one_line(write, content, name, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        read_table(write(content, name))
-    assert "\n" not in str(caught.value)
-
-
-def test_missing_files_and_folders_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.csv' does not exist\.$"):
-        read_table(tmp_path / "none.csv")
-    with pytest.raises(ValueError, match=r"is a folder without Parquet files; name a file or another folder\.$"):
-        read_table(tmp_path)
-
-
 def test_load_without_a_schema_says_that_it_read_one(write):
     header, rows = CSV.split("\n", 1)
     table = load_table(write(f"{header}\n{10 * rows}"), label="y", sensitive=["sex"])

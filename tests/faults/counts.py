@@ -1,14 +1,14 @@
-"""What the campaign counts, kind by kind."""
+"""The counts of the campaign, kind by kind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-Twin = Callable[[], None]
+NegativeControl = Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """How often something was tried, and how often what must hold did not.
+    """Number of trials of one kind, and of those in which something that must hold did not.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ class Count:
         What was done, and to what.
     first
         What went wrong first, if anything did.
-    twin
+    control
         The mistake that was put into the code to see whether it is noticed, with counts of its own.
     """
 
@@ -25,14 +25,14 @@ class Count:
     tried: int
     failed: int
     first: str = ""
-    twin: str
-    twin_tried: int
-    twin_failed: int
+    control: str
+    control_tried: int
+    control_failed: int
 
     @property
     def good(self) -> bool:
-        """Whether all held, and would have been noticed if not."""
-        return self.tried > 0 and not self.failed and self.twin_failed > 0
+        """True if every trial held, and a failure would have been noticed."""
+        return self.tried > 0 and not self.failed and self.control_failed > 0
 
 
 @dataclass
@@ -50,15 +50,15 @@ class Tally:
         if complaints and not self.first:
             self.first = f"{where}: {'; '.join(complaints)}"
 
-    def count(self, kind: str, what: str, *, twin: str, noticed: "Tally") -> Count:
-        """With what became of the twin."""
+    def count(self, kind: str, what: str, *, control: str, noticed: "Tally") -> Count:
+        """With what became of the negative control."""
         return Count(
             kind=kind,
             what=what,
             tried=self.tried,
             failed=self.failed,
             first=self.first,
-            twin=twin,
-            twin_tried=noticed.tried,
-            twin_failed=noticed.failed,
+            control=control,
+            control_tried=noticed.tried,
+            control_failed=noticed.failed,
         )

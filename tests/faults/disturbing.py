@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from fairdp import _folders as folders
+from fairdp import _io as folders
 from fairdp.classifier import FairDPClassifier
 from fairdp.cli import main
-from fairdp.ledger.book import Ledger
+from fairdp.ledger.ledger import Ledger
 from fairdp.ledger.store import Store
 from fairdp.releases import watching as at_the_door
 from faults.steady import steady
@@ -111,7 +111,7 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a command ended: its exit code (below zero, a signal), what it said, its calls, and who released.
+    """The end of a command: its exit code (below zero, a signal), what it said, its calls, and who released.
 
     Releases are told by the number of the training that made them; those of a certificate have the number zero.
     """
@@ -141,8 +141,8 @@ class Copy:
         )
 
 
-def started(folder: Path, arguments: list[str], notes: Path, *, calls: Calls, twin: Callable[[], None]) -> Copy:
-    """Run a command in a copy of this process, on code that a twin may have changed."""
+def started(folder: Path, arguments: list[str], notes: Path, *, calls: Calls, control: Callable[[], None]) -> Copy:
+    """Run a command in a copy of this process, on code that a negative control may have changed."""
     pid = os.fork()
     if pid:
         return Copy(pid, notes)
@@ -155,9 +155,9 @@ def started(folder: Path, arguments: list[str], notes: Path, *, calls: Calls, tw
         os.chdir(folder)
         # What is tried here is what locks do, not whether they work on this disk; and nobody waits for a minute.
         Store._check_locks = nothing
-        Ledger.__init__.__kwdefaults__["patience"] = 0.02
+        Ledger.__init__.__kwdefaults__["timeout"] = 0.02
         steady(arguments, pytest.MonkeyPatch())
-        twin()
+        control()
         with _releases_noted(notes.with_suffix(".released")), calls.counting():
             main(arguments)
     except SystemExit as end:

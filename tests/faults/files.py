@@ -11,7 +11,7 @@ from faults.trials import Trials
 
 Damage = Callable[[Path], Trials]
 FORGED, FLIPPED = "forged", "flipped bit or cut"
-# What is done to which files, and the twin with the mistake in it.
+# What is done to which files, and the negative control with the mistake in it.
 DAMAGES: tuple[tuple[str, str, Damage, str, Damage], ...] = (
     (FLIPPED, "checkpoint", flips, "nobody compares the checksum", without_a_checksum),
     (FORGED, "folder, schema, checkpoint, table, key, argument", forged, "a reader crashes", with_a_crash),
@@ -20,7 +20,7 @@ DAMAGES: tuple[tuple[str, str, Damage, str, Damage], ...] = (
 
 def count_files(before: Path) -> Iterator[Count]:
     """Every bit of a checkpoint flipped and every cut, and ten thousand forgeries of all kinds."""
-    for kind, what, damage, twin, mistaken in DAMAGES:
+    for kind, what, damage, control, mistaken in DAMAGES:
         done, noticed = _done(damage, before), _done(mistaken, before)
         yield Count(
             kind=kind,
@@ -28,9 +28,9 @@ def count_files(before: Path) -> Iterator[Count]:
             tried=done.n,
             failed=len(done.failures),
             first=next(iter(done.failures), ""),
-            twin=twin,
-            twin_tried=noticed.n,
-            twin_failed=len(noticed.failures),
+            control=control,
+            control_tried=noticed.n,
+            control_failed=len(noticed.failures),
         )
 
 

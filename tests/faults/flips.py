@@ -24,7 +24,7 @@ def flips(place: Path, *, stride: int = 1) -> Trials:
 
 
 def without_a_checksum(place: Path, *, stride: int = 4) -> Trials:
-    """The twin: nobody compares the checksum, and flips in the numbers go unnoticed."""
+    """Negative control: nobody compares the checksum, and flips in the numbers go unnoticed."""
     with patch("fairdp.run.checkpoint._fits", return_value=True):
         return flips(place, stride=stride)
 
@@ -66,7 +66,7 @@ def case_of(base: Path, name: str) -> Callable[[Path, Run], list[str]]:
 
 
 def _read(path: Path) -> list[str]:
-    from fairdp._checks import ParameterError
+    from fairdp.errors import ParameterError
     from fairdp.run.checkpoint import read_checkpoint
 
     try:

@@ -5,11 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairdp._checks import InputError
 from fairdp.certify.certificate import Certificate
+from fairdp.errors import InputError
 from fairdp.saved.folder import read_model
-from faults.counts import Count, Tally, Twin
+from faults.counts import Count, NegativeControl, Tally
 from faults.disturbing import LEDGER, LOCK, Calls, Ended, Hold, nothing, started
+from faults.negative_controls import (
+    WORDS,
+    used_records_of_the_start,
+    without_claims,
+    without_claims_at_the_start,
+    without_locks,
+    without_transactions,
+)
 from faults.points import NOTICED
 from faults.scenarios import (
     CERTIFYING,
@@ -25,7 +33,6 @@ from faults.scenarios import (
     unnoticed_use,
 )
 from faults.steady import rehearse
-from faults.twins import WORDS, without_a_second_look, without_claims, without_transactions
 
 KIND = "held at every ledger operation"
 # The old model has spent one; there is room for one more.
@@ -41,7 +48,7 @@ class Pair:
     first: tuple[str, ...]
     second: tuple[str, ...]
     most: int
-    twin: Twin
+    control: NegativeControl
 
     @property
     def commands(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -63,52 +70,50 @@ PAIRS = (
         first=_certify("model", "fresh.csv"),
         second=_certify("model", "fresh.csv"),
         most=1,
-        twin=without_a_second_look,
+        control=without_claims_at_the_start,
     ),
     Pair(
         name="two certify of the same records, by two copies of the model",
         first=_certify("model", "fresh.csv"),
         second=_certify("copy", "fresh.csv"),
         most=1,
-        twin=without_transactions,
+        control=used_records_of_the_start,
     ),
     Pair(
         name="two certify of different records of one model",
         first=_certify("model", "fresh.csv"),
         second=_certify("model", "later.csv"),
         most=2,
-        twin=without_claims,
+        control=without_claims,
     ),
     Pair(
         name="two fit with a budget for one",
         first=_fit("one"),
         second=_fit("two"),
         most=1,
-        twin=without_transactions,
+        control=without_transactions,
     ),
     Pair(
         name="certify held, fit over the same model",
         first=_certify("model", "fresh.csv"),
         second=FIT.command,
         most=2,
-        twin=without_claims,
+        control=without_claims,
     ),
     Pair(
         name="fit over a model held, certify of the same model",
         first=FIT.command,
         second=_certify("model", "fresh.csv"),
         most=2,
-        twin=without_a_second_look,
+        control=without_locks,
     ),
 )
 
 
 def with_copy(before: Path) -> Path:
-    """What is there before, with a copy of the model."""
+    """The initial state, with a copy of the model."""
     folder = copied(before, before.with_name("before-pairs"))
-    for name in ("", ".register"):
-        source = folder / f"model{name}"
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / f"copy{name}")
+    shutil.copytree(folder / "model", folder / "copy")
     return folder
 
 
@@ -150,6 +155,8 @@ class PairJudge:
         if parameters_in(folder, model) != parameters_in(self._before):
             yield from unnoticed_use(folder, model, "other.csv")
             return
+        if any(command[0] == "fit" and command[command.index("--out") + 1] == model for command in who):
+            yield f"the model that a fit has written to {model} is gone"
         tables = [command[2] for command in who if command[:2] == ("certify", model)]
         for table in ("table.csv", *tables):
             yield from unnoticed_use(folder, model, table)
@@ -160,36 +167,39 @@ class PairJudge:
             yield f"{len(tables)} certificates were made of {model}, and {len(earlier)} are on record"
 
 
-def held_at_every_operation(pair: Pair, before: Path, *, stride: int = 1, twin: Twin = nothing) -> Tally:
+def held_at_every_operation(pair: Pair, before: Path, *, stride: int = 1, control: NegativeControl = nothing) -> Tally:
     """Hold the first command at each of its operations, or at some, while the second runs."""
     case = before.with_name("case")
     for command in pair.commands:
         rehearse(copied(before, case), command)
-    alone = run(copied(before, case), pair.first, calls=Calls(kinds=OPERATIONS), twin=twin)
+    alone = run(copied(before, case), pair.first, calls=Calls(kinds=OPERATIONS), control=control)
     assert alone.code == 0, alone.said
     judge, tally = PairJudge(pair, before), Tally()
     for at in range(len(alone.calls), 0, -stride):
-        ended = _both(pair, copied(before, case), at, twin)
+        ended = _both(pair, copied(before, case), at, control)
         tally.add(f"operation {at}, {alone.calls[at - 1]}", judge.complaints(case, ended))
-        if twin is not nothing and tally.failed == NOTICED:
+        if control is not nothing and tally.failed == NOTICED:
             break
     return tally
 
 
-def _both(pair: Pair, folder: Path, at: int, twin: Twin) -> tuple[Ended, Ended]:
+def _both(pair: Pair, folder: Path, at: int, control: NegativeControl) -> tuple[Ended, Ended]:
     hold = Hold()
     calls = Calls(at=at, then=hold, kinds=OPERATIONS)
-    first = started(folder, list(pair.first), folder.with_name("first-notes"), calls=calls, twin=twin)
+    first = started(folder, list(pair.first), folder.with_name("first-notes"), calls=calls, control=control)
     hold.wait()
-    second = run(folder, pair.second, twin=twin)
+    second = run(folder, pair.second, control=control)
     hold.release()
     return first.end(), second
 
 
 def count_pairs(before: Path, pairs: tuple[Pair, ...] = PAIRS, *, stride: int = 1) -> Iterator[Count]:
-    """All pairs."""
+    """All pairs.
+
+    The negative control is tried at every operation until it is noticed: it goes wrong at few of them.
+    """
     before = with_copy(before)
     for pair in pairs:
         tally = held_at_every_operation(pair, before, stride=stride)
-        noticed = held_at_every_operation(pair, before, stride=stride, twin=pair.twin)
-        yield tally.count(KIND, pair.name, twin=WORDS[pair.twin], noticed=noticed)
+        noticed = held_at_every_operation(pair, before, control=pair.control)
+        yield tally.count(KIND, pair.name, control=WORDS[pair.control], noticed=noticed)

@@ -8,33 +8,34 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairdp._checks import InputError
-from faults.counts import Count, Tally, Twin
+from fairdp.errors import InputError
+from faults.counts import Count, NegativeControl, Tally
 from faults.disturbing import Ended, nothing
-from faults.pairs import BUDGET, PAIRS, with_copy
-from faults.scenarios import ENDINGS, FIT, Judge, copied, entries_in, not_verified, parameters_in, run, unnoticed_use
-from faults.twins import (
+from faults.negative_controls import (
     WORDS,
     folder_removed_first,
-    records_written_first,
     without_transactions,
 )
+from faults.pairs import BUDGET, PAIRS, with_copy
+from faults.scenarios import ENDINGS, FIT, Judge, copied, entries_in, not_verified, parameters_in, run, unnoticed_use
 
 TIMES = 20
 # Two fits with a budget for one, two certificates of the same records by two copies of a model, and one of others.
 AT_ONCE = (*PAIRS[3].commands, *PAIRS[1].commands, PAIRS[2].second)
 PAGE = 4096
 TESTS = Path(__file__).resolve().parents[1]
-# How real processes are brought to the gap that a twin's mistake leaves: seconds, or how many of them meet there.
+# How real processes are brought to the gap that a control's mistake leaves: seconds, or how many of them meet there.
 GAPS = {folder_removed_first: 1.0, without_transactions: len(AT_ONCE)}
 
 
-def _python(twin: Twin) -> list[str]:
+def _python(control: NegativeControl) -> list[str]:
     """`python -m fairdp`, or the same with a mistake in the code."""
-    if twin is nothing:
+    if control is nothing:
         return [sys.executable, "-m", "fairdp"]
-    gap = GAPS.get(twin, "")
-    script = f"from faults import twins; from fairdp.cli import main; twins.{twin.__name__}({gap}); main()"
+    gap = GAPS.get(control, "")
+    script = (
+        f"from faults import negative_controls as n; from fairdp.cli import main; n.{control.__name__}({gap}); main()"
+    )
     return [sys.executable, "-c", script]
 
 
@@ -43,9 +44,9 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
-def _start(folder: Path, command: tuple[str, ...], twin: Twin) -> subprocess.Popen[str]:
+def _start(folder: Path, command: tuple[str, ...], control: NegativeControl) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*_python(twin), *command],
+        [*_python(control), *command],
         cwd=folder,
         env=_environment(),
         stdout=subprocess.DEVNULL,
@@ -54,12 +55,12 @@ def _start(folder: Path, command: tuple[str, ...], twin: Twin) -> subprocess.Pop
     )
 
 
-def at_once(before: Path, times: int, twin: Twin = nothing) -> Tally:
+def at_once(before: Path, times: int, control: NegativeControl = nothing) -> Tally:
     """Five commands at the same time, on one ledger: every pair of kinds is among them."""
     tally = Tally()
     for time_ in range(times):
         folder = copied(before, before.with_name("case"))
-        processes = [_start(folder, command, twin) for command in AT_ONCE]
+        processes = [_start(folder, command, control) for command in AT_ONCE]
         said = [process.communicate()[1] for process in processes]
         codes = [process.returncode for process in processes]
         tally.add(f"time {time_ + 1}", list(_wrong_after_all(folder, before, codes, said)))
@@ -92,7 +93,7 @@ def _wrong_after_all(folder: Path, before: Path, codes: list[int], said: list[st
         yield from not_verified(folder, path.parent.name)
 
 
-def killed_in_course(before: Path, times: int, twin: Twin = nothing) -> Tally:
+def killed_in_course(before: Path, times: int, control: NegativeControl = nothing) -> Tally:
     """A fit over a model is killed at the first, second, … change of what is beside it."""
     whole, tally = before.with_name("whole"), Tally()
     ended = run(copied(before, whole), FIT.command)
@@ -100,8 +101,8 @@ def killed_in_course(before: Path, times: int, twin: Twin = nothing) -> Tally:
     judge = Judge(FIT, before, whole)
     for number in range(1, times + 1):
         folder = copied(before, before.with_name("case"))
-        process = _start(folder, FIT.command, twin)
-        _wait_for_changes(folder, process, number if twin is nothing else None)
+        process = _start(folder, FIT.command, control)
+        _wait_for_changes(folder, process, number if control is nothing else None)
         process.kill()
         said = process.communicate()[1]
         tally.add(f"change {number}", judge.complaints(folder, _ended(process.returncode, said, folder, before)))
@@ -109,7 +110,7 @@ def killed_in_course(before: Path, times: int, twin: Twin = nothing) -> Tally:
 
 
 def _wait_for_changes(folder: Path, process: subprocess.Popen[str], number: int | None) -> None:
-    """Until names in the folder have changed so often; for a twin, until the model is gone."""
+    """Until names in the folder have changed so often; for a negative control, until the model is gone."""
     seen, changes = set(os.listdir(folder)), 0
     while process.poll() is None and (changes < number if number else (folder / "model").exists()):
         names = set(os.listdir(folder))
@@ -130,28 +131,28 @@ cd "$2"; out=$4; shift 4; "$@"; code=$?; cp -a . "$out"; exit $code
 """
 
 
-def on_full_disks(before: Path, times: int, twin: Twin = nothing) -> Tally:
+def on_full_disks(before: Path, times: int, control: NegativeControl = nothing) -> Tally:
     """A fit over a model on disks with room for a little more every time, up to all that it needs."""
     whole, tally = before.with_name("whole"), Tally()
     assert run(copied(before, whole), FIT.command).code == 0
     judge = Judge(FIT, before, whole)
     pages = 1
-    while _on_small_disk(before, pages, twin).code:
+    while _on_small_disk(before, pages, control).code:
         pages *= 2
     for number in range(times):
         room = pages * (number + 1) // (times + 1)
-        tally.add(f"{room} pages", judge.complaints(before.with_name("case"), _on_small_disk(before, room, twin)))
+        tally.add(f"{room} pages", judge.complaints(before.with_name("case"), _on_small_disk(before, room, control)))
     return tally
 
 
-def _on_small_disk(before: Path, pages: int, twin: Twin) -> Ended:
-    """How a fit ended on a file system of its own with so many free pages; what it left is copied to the case."""
+def _on_small_disk(before: Path, pages: int, control: NegativeControl) -> Ended:
+    """The end of a fit on its own file system with so many free pages; its files are copied to the case."""
     disk, case = (before.with_name(name) for name in ("disk", "case"))
     disk.mkdir(exist_ok=True)
     shutil.rmtree(case, ignore_errors=True)
     case.mkdir()
     used = sum(-(-path.stat().st_size // PAGE) * PAGE for path in before.rglob("*"))
-    arguments = [str(used + PAGE * pages), disk, before, case, *_python(twin), *FIT.command]
+    arguments = [str(used + PAGE * pages), disk, before, case, *_python(control), *FIT.command]
     process = subprocess.run(
         ["unshare", "-rm", "sh", "-c", _ON_SMALL_DISK, "sh", *map(str, arguments)],
         env=_environment(),
@@ -163,12 +164,14 @@ def _on_small_disk(before: Path, pages: int, twin: Twin) -> Ended:
 
 
 def count_real(before: Path, *, times: int = TIMES) -> Iterator[Count]:
-    """All three, each with its twin; twins are few, because they have been given a gap to fall into."""
+    """All three, each with its negative control; these are few, because they have been given a gap to fall into."""
     before = with_copy(before)
     kinds = (
         ("five real processes at once", "fit, fit, certify, certify, certify", at_once, without_transactions, 2),
         ("real processes killed", "fit over a model", killed_in_course, folder_removed_first, 2),
-        ("real full disks", "fit over a model", on_full_disks, records_written_first, 8),
+        ("real full disks", "fit over a model", on_full_disks, folder_removed_first, 8),
     )
-    for kind, what, tried, twin, few in kinds:
-        yield tried(before, times).count(kind, what, twin=WORDS[twin], noticed=tried(before, min(few, times), twin))
+    for kind, what, tried, control, few in kinds:
+        yield tried(before, times).count(
+            kind, what, control=WORDS[control], noticed=tried(before, min(few, times), control)
+        )

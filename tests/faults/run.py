@@ -2,8 +2,8 @@
 
     python tests/faults/run.py [--part NAME]
 
-Everything is imported once; commands run in copies of this process, but for the real ones. Every row has a twin: the
-same on code with a mistake in it, which must be noticed. Writes results/faults.json and results/faults.md.
+Everything is imported once; commands run in copies of this process, but for the real ones. Every row has a negative
+control: the same on code with a mistake in it, which must be noticed. Writes results/faults.json and results/faults.md.
 """
 
 import argparse
@@ -71,7 +71,8 @@ def tables(counts: list[Count], cpu_minutes: float) -> tuple[str, str]:
         "| --- | --- | ---: | ---: | --- | ---: |",
     ]
     page += [
-        f"| {c.kind} | {c.what} | {c.tried:,} | {c.failed:,} | {c.twin} | {c.twin_failed:,} of {c.twin_tried:,} |"
+        f"| {c.kind} | {c.what} | {c.tried:,} | {c.failed:,} | "
+        f"{c.control} | {c.control_failed:,} of {c.control_tried:,} |"
         for c in counts
     ]
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n", "\n".join(page) + "\n"
@@ -84,10 +85,13 @@ def minutes_used() -> float:
 
 
 def counted(parts: Iterable[Part], before: Path) -> Iterator[Count]:
-    """What all parts count, told as it comes."""
+    """The counts of all parts, reported as they come."""
     for part in parts:
         for count in part(before):
-            state, noticed = "good" if count.good else "BAD ", f"twin {count.twin_failed} of {count.twin_tried}"
+            state, noticed = (
+                "good" if count.good else "BAD ",
+                f"negative control {count.control_failed} of {count.control_tried}",
+            )
             print(f"{state} {count.kind}: {count.what}: {count.failed} of {count.tried} failed, {noticed}", flush=True)
             if count.first:
                 print(f"     {count.first}", flush=True)

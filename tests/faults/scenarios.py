@@ -1,4 +1,4 @@
-"""What is disturbed: commands on a small table, what is there before, and what must hold afterwards."""
+"""Disturbed scenarios: commands on a small table, what is there before, and what must hold afterwards."""
 
 import hashlib
 import json
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli_cases import SCHEMA, people
-from fairdp._checks import InputError
-from fairdp.ledger.book import Ledger
-from fairdp.ledger.entries import Entry
+from fairdp.errors import InputError
+from fairdp.ledger.ledger import Ledger
+from fairdp.ledger.store import Entry
 from faults.disturbing import Calls, Ended, nothing, started
 
 LEDGER = "ledger.sqlite"
@@ -84,7 +84,7 @@ SCENARIOS = (FIT, FIT_IN_STEPS, CERTIFY, TUNE, COMPARE)
 
 
 def prepared(place: Path) -> Path:
-    """Tables of different people, their schema, and the old model with its entry and its used records."""
+    """Tables of different people, their schema, and the old model with its entry."""
     folder = place / "before"
     folder.mkdir()
     everybody = people(1200).assign(age=range(1200))
@@ -99,11 +99,11 @@ def prepared(place: Path) -> Path:
 
 
 def run(
-    folder: Path, command: tuple[str, ...], *, calls: Calls | None = None, twin: Callable[[], None] = nothing
+    folder: Path, command: tuple[str, ...], *, calls: Calls | None = None, control: Callable[[], None] = nothing
 ) -> Ended:
     """Run a command to its end, in a copy of this process."""
     notes = folder.with_name(f"{folder.name}-notes")
-    return started(folder, list(command), notes, calls=calls or Calls(), twin=twin).end()
+    return started(folder, list(command), notes, calls=calls or Calls(), control=control).end()
 
 
 def entries_in(folder: Path) -> list[Entry]:
@@ -128,8 +128,8 @@ class Judge:
     Two disturbances that leave the same bytes behind are judged once.
     """
 
-    def __init__(self, scenario: Scenario, before: Path, whole: Path, *, twin: Callable[[], None] = nothing) -> None:
-        self.scenario, self._twin = scenario, twin
+    def __init__(self, scenario: Scenario, before: Path, whole: Path, *, control: Callable[[], None] = nothing) -> None:
+        self.scenario, self._control = scenario, control
         self._before, self._expected = entries_in(before), entries_in(whole)
         self._old, self._new = (parameters_in(folder) for folder in (before, whole))
         self._kept = {path.name for path in whole.iterdir()}
@@ -181,7 +181,7 @@ class Judge:
         """The command again: it ends, with the same model and nothing left over, or refuses records that were used."""
         command = self.scenario.again(folder, self.scenario.command)
         spent = len(entries_in(folder))
-        again = run(folder, command, twin=self._twin)
+        again = run(folder, command, control=self._control)
         if again.code == 2 and USED in again.said and self.scenario.expendable:
             return
         if again.code:
@@ -196,15 +196,15 @@ class Judge:
 
 
 def not_verified(folder: Path, model: str) -> Iterator[str]:
-    """What `fairdp verify` finds wrong."""
+    """The checks that fail in `fairdp verify`."""
     verified = run(folder, ("verify", model))
     if verified.code:
         yield f"verify: {verified.said[-300:]}"
 
 
 def unnoticed_use(folder: Path, model: str, table: str) -> Iterator[str]:
-    """Whether records can certify a model that has used them, by the list beside it alone."""
-    refused = run(folder, ("certify", model, table, "--epsilon", "1", "--no-ledger"))
+    """True if records can certify a model that has used them."""
+    refused = run(folder, ("certify", model, table, "--epsilon", "1", "--ledger", LEDGER))
     if refused.code != 2 or USED not in refused.said:
         yield f"{table} certifies a model that has used it: {refused.said[-300:]}"
 

@@ -20,9 +20,10 @@ import pytest
 
 from fairdp.certify import certificate
 from fairdp.cli import main
-from fairdp.experiments.sweeps import compare
-from fairdp.ledger import book, totals
-from fairdp.saved.verify import certificate as checks
+from fairdp.ledger import ledger as book
+from fairdp.ledger import store as totals
+from fairdp.saved import verify_checks as checks
+from fairdp_lab.sweeps import compare
 
 
 class _Clock:

@@ -15,7 +15,7 @@ from faults.real import TIMES
 from faults.scenarios import CERTIFY, FIT_IN_STEPS, prepared
 from faults.steady import remembering
 
-GOOD = Count(kind="a", what="b", tried=2, failed=0, twin="c", twin_tried=2, twin_failed=1)
+GOOD = Count(kind="a", what="b", tried=2, failed=0, control="c", control_tried=2, control_failed=1)
 
 
 def committed() -> dict:
@@ -24,7 +24,7 @@ def committed() -> dict:
 
 def test_what_was_never_tried_or_would_not_be_noticed_is_not_good():
     assert GOOD.good
-    for field, value in (("tried", 0), ("failed", 1), ("twin_failed", 0)):
+    for field, value in (("tried", 0), ("failed", 1), ("control_failed", 0)):
         assert not Count(**{**asdict(GOOD), field: value}).good
 
 
@@ -52,7 +52,7 @@ def test_the_committed_results_are_good_and_have_every_kind():
 
 
 def test_the_page_has_the_numbers_of_the_committed_results():
-    page = (run.RESULTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+    page = (run.RESULTS.parent / "docs" / "explanation" / "how-we-check.md").read_text(encoding="utf-8")
     counts = committed()["counts"]
     for kind in dict.fromkeys(count["kind"] for count in counts):
         tried, failed = (sum(count[name] for count in counts if count["kind"] == kind) for name in ("tried", "failed"))

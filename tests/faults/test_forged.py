@@ -1,4 +1,4 @@
-"""A sample of the forgeries and damages, and the twins that show that a failure is counted."""
+"""A sample of the forgeries and damages, and the negative controls that show that a failure is counted."""
 
 import os
 import signal
@@ -6,15 +6,15 @@ import time
 
 import pytest
 
-from faults import flips, forged
-from faults.trials import CPU_LIMIT, MEMORY_LIMIT, Trials, complaints, run_cases
+from faults import flips, forged, trials
+from faults.trials import MEMORY_LIMIT, Trials, complaints, run_cases
 
 
 @pytest.mark.more
 def test_a_sample_of_forgeries_is_refused_in_one_line(tmp_path):
-    done = forged.forged(tmp_path, 120)
-    assert (done.failures, done.n >= 100) == ((), True)
-    assert done.slowest < CPU_LIMIT
+    done = forged.forged(tmp_path, 80)
+    assert (done.failures, done.n >= 75) == ((), True)
+    assert done.slowest < trials.CPU_LIMIT
     assert done.peak_bytes < MEMORY_LIMIT
     assert done.n_by_code[2] > done.n_by_code.get(0, 0)
 
@@ -46,7 +46,7 @@ def fine(here, run):
 
 def hangs(here, run):
     start = time.process_time()
-    while time.process_time() - start < 2 * CPU_LIMIT:
+    while time.process_time() - start < 20 * trials.CPU_LIMIT:
         pass
     return []
 
@@ -65,9 +65,10 @@ def holds_much(here, run):
     return [] if len(b"x" * 2**28) else ["nothing"]
 
 
-def test_a_case_that_dies_hangs_or_takes_much_is_counted_and_the_others_run(tmp_path, capfd):
+def test_a_case_that_dies_hangs_or_takes_much_is_counted_and_the_others_run(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(trials, "CPU_LIMIT", 0.5)
     done = ended(fine, dies, fine, takes_much, fine, hangs, fine, fine)(tmp_path)
-    assert done.failures == ("1: SIGKILL", "3: the case itself", "5: over 5 s")
+    assert done.failures == ("1: SIGKILL", "3: the case itself", "5: over 0.5 s")
     assert (done.n, done.good) == (8, False)
     assert "MemoryError" in capfd.readouterr().err
 

@@ -29,7 +29,7 @@ Case = Callable[[Path, Run], list[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """What became of some cases.
+    """Outcomes of some cases.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Trials:
 
     @property
     def good(self) -> bool:
-        """Whether all held."""
+        """True if every case held."""
         return self.n > 0 and not self.failures
 
     def __str__(self) -> str:
@@ -173,7 +173,7 @@ def run_command(*arguments: object) -> tuple[int, str]:
 
 
 def complaints(code: int, said: str) -> list[str]:
-    """What does not hold of how a command ended: a known code, and for a refusal one clear line."""
+    """Violations in the end of a command: a known code, and for a refusal one clear line."""
     lines = [line for line in said.splitlines() if not line.startswith(("warning: ", "ledger: ", "before training: "))]
     if code not in ALLOWED:
         return [f"exit {code}: {said[:300]!r}"]

@@ -6,10 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairdp.frontier.choice import Choice, Target, choose
-from fairdp.frontier.curve import Frontier
-from fairdp.frontier.points import cost_of_rest
-from fairdp.frontier.sketch import prefix_root
+from fairdp.frontier.curve import Choice, Frontier, Target, choose, cost_of_rest, prefix_root
 
 N = 1e6  # Records of each cell: their noise is next to none.
 

@@ -7,9 +7,19 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fairdp.frontier.curve import _AROUND
-from fairdp.frontier.direction import _Ascent, _levelled, find_direction, last_looks, pulled, response, stages_of
-from fairdp.frontier.events import Events, plain_values, total_price
+from fairdp.frontier.curve import (
+    _AROUND,
+    Events,
+    _Ascent,
+    _levelled,
+    find_direction,
+    last_looks,
+    plain_values,
+    pulled,
+    response,
+    stages_of,
+    total_price,
+)
 from statistical import assert_rate_at_most
 
 N_LOOKS = 100
@@ -191,7 +201,7 @@ def test_noise_as_in_a_run_still_closes_most_of_the_gap():
 
 @cache
 def deviations(n_runs: int = 150) -> np.ndarray:
-    """How far the rates of the last looks are from those at the prices that were found, in errors as they are used.
+    """Distance of the rates of the last looks from those at the prices found, in errors as they are used.
 
     Looks were taken around these prices, not at them: half is added to the variance.
     """

@@ -2,16 +2,16 @@
 
 import datetime
 import tracemalloc
+import zlib
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fairdp._checks import DataError
-from fairdp.ledger.book import Ledger
-from fairdp.ledger.records import HashedRecords, RecordHasher
-from fairdp.ledger.sharing import histories, maximal, members
-from ledger_cases import claim, people, pure
+from fairdp.errors import DataError
+from fairdp.ledger.ledger import Claim, Ledger
+from fairdp.ledger.records import HashedRecords, RecordHasher, histories, maximal, members
+from ledger_cases import claim, hashed, people, pure
 
 KEY = bytes(range(32))
 
@@ -182,8 +182,107 @@ def test_a_certificate_refuses_a_record_that_its_model_has_used(ledger):
     with pytest.raises(DataError, match="entry 2"):
         ledger.spend(claim(ledger, pure(0.1), people(21, 22), **said))
     # Another model has not seen them.
-    ledger.spend(claim(ledger, pure(0.1), people(19, 20, 21), **{**said, "model": "another"}))
-    assert len(ledger.entries()) == 3
+    ledger.spend(claim(ledger, pure(1.0), people(*range(40, 50))))
+    ledger.spend(claim(ledger, pure(0.1), people(19, 20, 21), **{**said, "model": "3"}))
+    assert [entry.model for entry in ledger.entries()] == ["", "1", "", "3"]
+
+
+def test_overlaps_are_counted_exactly_and_by_entry(ledger):
+    ledger.spend(claim(ledger, pure(1.0), people(*range(1000))))
+    ledger.spend(claim(ledger, pure(0.1), people(*range(1000, 1500)), command="certify", model="1", fresh=True))
+    ledger.spend(claim(ledger, pure(1.0), people(*range(2000, 2100))))
+    mixed = hashed(ledger, people(*range(30, 100), *range(1400, 1500), *range(2000, 2300), 7, 7, 7))
+    assert ledger.used_by("1", mixed) == {1: 73, 2: 100}
+    assert ledger.used_by("3", mixed) == {3: 100}
+    assert ledger.used_by("none", mixed) == {}
+    # The first and the last of the sorted hashes too.
+    assert all(ledger.used_by("3", hashed(ledger, people(number))) == {3: 1} for number in range(2000, 2100))
+
+
+@pytest.mark.parametrize("used", [None, people(*range(20)).assign(more=1)], ids=["unknown", "by other columns"])
+def test_records_that_cannot_be_compared_are_not_taken_for_fresh(ledger, used):
+    ledger.spend(claim(ledger, pure(1.0), used))
+    said = {"command": "certify", "model": "1"}
+    with pytest.raises(DataError, match=r"^entry 1 of the ledger does not know its records by columns of this table"):
+        ledger.spend(claim(ledger, pure(0.1), people(40), fresh=True, **said))
+    with pytest.raises(DataError, match=r"^no ledger saw the training"):
+        ledger.spend(claim(ledger, pure(0.1), people(40), **{**said, "model": "a digest"}, fresh=True))
+    assert len(ledger.entries()) == 1
+    ledger.spend(claim(ledger, pure(0.1), people(40), **said))
+
+
+def of_model(ledger: Ledger, frame: pd.DataFrame, **said) -> Claim:
+    hasher = ledger.hasher()
+    hasher.add(frame, ("age", "sex", "paid"))
+    return Claim(**{"command": "fit", **said}, table="loans", cost=pure(0.1), records=hasher.hashed())
+
+
+def test_a_model_knows_its_records_by_its_own_columns_and_nothing_is_added_up_by_them(ledger):
+    same = people(*range(20)).drop_duplicates(["age", "sex", "paid"])
+    ledger.spend(of_model(ledger, same))
+    assert len(ledger.entries()[0].views.keys() - {"model"}) == 1
+    others = same.assign(id=range(100, 100 + len(same)))
+    said = {"command": "certify", "model": "1", "fresh": True}
+    for table in (others, same.assign(exported="2026-11-01"), same.drop(columns="id")):
+        with pytest.raises(DataError, match=rf"\({len(same)} in entry 1 of the ledger\)"):
+            ledger.spend(of_model(ledger, table, **said))
+    # By all columns these are other people, as far as what they have spent is concerned.
+    entry = ledger.spend(of_model(ledger, others, model="1", command="certify"))
+    assert entry.histories == ((),)
+    assert ledger.check() == 2
+
+
+def test_the_negative_control_by_all_columns_takes_them_for_fresh(ledger):
+    ledger.spend(claim(ledger, pure(0.1), people(*range(20))))
+    said = {"command": "certify", "model": "1", "fresh": True}
+    ledger.spend(claim(ledger, pure(0.1), people(*range(20)).assign(id=range(100, 120)), **said))
+
+
+def test_hashes_are_pinned():
+    """Another hash would make every ledger on disk blind."""
+    frame = pd.DataFrame({"age": [31, 40.5], "sex": ["f", None]})
+    assert [value.hex() for value in hashes(frame)] == [
+        "3136d6f9f882090306ded6c6bb033896",
+        "74a67b01fe65bcf9b1d97759e6aad47e",
+    ]
+
+
+def one_bit_apart() -> np.ndarray:
+    """A row and the rows that differ from it in one bit, for 50 rows."""
+    words = np.random.default_rng(0).random((50, 8), dtype=np.float32).view(np.uint32)
+    flips = np.vstack([np.zeros((1, 8)), np.kron(np.eye(8), 2 ** np.arange(23)[:, None])]).astype(np.uint32)
+    return (words[:, None] ^ flips).reshape(-1, 8).view(np.float32)
+
+
+ROWS = {
+    "random": lambda: np.random.default_rng(0).random((50_000, 4), dtype=np.float32),
+    "one bit apart": one_bit_apart,
+    "one small integer apart": lambda: np.pad(np.arange(1000)[:, None], ((0, 0), (3, 6))),
+    "one-hot pairs": lambda: np.hstack([np.kron(np.eye(60), np.ones((60, 1))), np.tile(np.eye(60), (60, 1))]),
+}
+WEAK = {
+    "random": lambda row: zlib.crc32(row.tobytes()) & 0xFFFFFF,
+    "one bit apart": lambda row: int(row.view(np.uint32).sum(dtype=np.uint32)) >> 8,
+    "one small integer apart": lambda row: zlib.crc32(row.tobytes()) & 0xFF,
+    "one-hot pairs": lambda row: float(row.sum()),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_unequal_records_do_not_collide(kind):
+    # Probability of a false alarm: below n² / 2¹²⁹.
+    rows = ROWS[kind]()
+    assert len(set(hashes(pd.DataFrame(rows)))) == len(np.unique(rows, axis=0)) == len(rows)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_that_check_notices_a_weak_hash(kind):
+    rows = ROWS[kind]()
+    assert len({WEAK[kind](row) for row in rows.astype(np.float32)}) < len(rows)
+
+
+def test_printing_shows_neither_key_nor_hashes(ledger):
+    assert repr(hashed(ledger, people(1, 2, 3))) == "HashedRecords(3 by 4 columns)"
 
 
 def test_registering_many_records_takes_little_more_memory_than_their_hashes(ledger):

@@ -13,18 +13,21 @@ import yaml
 from dp_accounting.pld import PLDAccountant
 
 from fairdp import FairDPClassifier, GroupedData, tune
-from fairdp._checks import InputError
 from fairdp.accounting.mechanisms import SampledGaussian
-from fairdp.cli import main
-from fairdp.ledger.book import Ledger, ledger_path
+from fairdp.errors import InputError
 from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
-from fairdp.ledger.entries import Limit
-from fairdp.ledger.totals import table_total
+from fairdp.ledger.ledger import Ledger, ledger_path
+from fairdp.ledger.store import Limit, table_total
 from fairdp.releases import watching
 from fairdp.run.checkpoint import CheckpointWriter
-from fairdp.run.progress import Progress
+from fairdp.run.settings import Progress
 
+# Sizes are declared, and so is the rate, so that nearly all fits have one plan, whose noise is looked for once.
 SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")
+SHORT += ("--sample-rate", "0.1", "--group-sizes", "f=500,m=500", "--certify-metrics", "demographic_parity")
+
+IN_PYTHON = {"method": "dpsgd", "n_steps": 5, "sample_rate": 0.1, "certify_metrics": ("demographic_parity",)}
+IN_PYTHON |= {"ledger": "own.sqlite", "random_state": 0}
 
 
 def people(n_people: int, *, seed: int) -> pd.DataFrame:
@@ -56,18 +59,6 @@ def here(tmp_path, monkeypatch):
     people(600, seed=2).to_csv("fresh.csv", index=False)
 
 
-@pytest.fixture
-def run(capsys):
-    def call(*arguments, code: int = 0):
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        assert stop.value.code == code, err
-        return out if code == 0 else err
-
-    return call
-
-
 def entries():
     with Ledger(ledger_path()) as ledger:
         assert ledger.check() == len(ledger.entries())
@@ -94,9 +85,12 @@ def test_a_retrain_is_added_up_and_the_third_fit_is_refused_before_training(run)
 def test_only_records_that_are_trained_on_or_held_out_are_charged(run):
     fitted = json.loads(run("fit", "january.csv", *SHORT, "--epsilon", 1, "--test-fraction", 0.5, "--json"))
     (entry,) = entries()
-    (view,) = entry.views.values()
-    assert view.columns == ("approved", "income", "number", "sex")
-    assert view.n_records == fitted["n_train"] + fitted["n_certify"] == 1200 - fitted["n_test"]
+    assert {view.columns for view in entry.views.values()} == {
+        ("approved", "income", "number", "sex"),
+        ("approved", "income", "sex"),
+    }
+    (n_records,) = {view.n_records for view in entry.views.values()}
+    assert n_records == fitted["n_train"] + fitted["n_certify"] == 1200 - fitted["n_test"]
     trained, held_out = entry.cost.by_group["f"]
     assert epsilon_of(trained, 1e-5) == pytest.approx(entry.cost.epsilon, abs=1e-9)
     assert isinstance(held_out, PureRelease)
@@ -105,20 +99,21 @@ def test_only_records_that_are_trained_on_or_held_out_are_charged(run):
 def test_which_records_are_charged_follows_from_the_table(run):
     """Those that a certificate refuses because they were used are those that the ledger has."""
     run("fit", "january.csv", *SHORT, "--epsilon", 1, "--test-fraction", 0.5, "--out", "model")
-    table = pd.read_csv("january.csv")
-    refused = 0
-    for start in range(0, 40):
-        table[start : start + 1].to_csv("one.csv", index=False)
-        Path("model.register").unlink(missing_ok=True)
-        with pytest.raises(SystemExit) as stop:
-            main(["certify", "model", "one.csv", "--epsilon", "1"])
-        refused += stop.value.code == 2
-    assert 10 < refused < 30
+    table, used = pd.read_csv("january.csv")[:40], []
+    for place in range(40):
+        table[place : place + 1].to_csv("one.csv", index=False)
+        used.append("used to fit the model" in run("evaluate", "model", "one.csv", "--json"))
+    assert 10 < sum(used) < 30
+    for place in np.flatnonzero(used)[:2]:
+        table[place : place + 1].to_csv("one.csv", index=False)
+        run("certify", "model", "one.csv", "--epsilon", 1, code=2)
+    table[~np.array(used)].to_csv("others.csv", index=False)
+    run("certify", "model", "others.csv", "--epsilon", 1, "--certify-metrics", "demographic_parity")
 
 
 def test_a_search_is_one_entry(run):
-    grid = ("--method", "dpsgd", "--grid", "n_steps=3,5", "--epsilon", 2)
-    tuned = json.loads(run("tune", "january.csv", *SHORT[:6], *grid, "--json"))
+    grid = ("--grid", "n_steps=3,5", "--epsilon", 2)
+    tuned = json.loads(run("tune", "january.csv", *SHORT[:8], *SHORT[10:], *grid, "--json"))
     (entry,) = entries()
     assert (entry.command, entry.state) == ("tune", "completed")
     searched, held_out = entry.cost.by_group["f"]
@@ -131,7 +126,8 @@ def test_a_search_is_one_entry(run):
 
 def test_certificates_are_entries_in_a_series_and_use_no_record_twice(run):
     run("fit", "january.csv", *SHORT, "--epsilon", 1, "--out", "model")
-    made = json.loads(run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 12, "--json"))
+    certify = ("certify", "model", "fresh.csv", "--epsilon", 0.5, "--certify-metrics", "demographic_parity", "--of")
+    made = json.loads(run(*certify, 12, "--json"))
     assert made["certificate"]["confidence"] == pytest.approx(1 - 0.05 / 12)
     assert made["ledger"]["epsilon_sum"] == pytest.approx(1.5, abs=0.01)
     # The folder says so too, and still names the entry of its model.
@@ -142,12 +138,9 @@ def test_certificates_are_entries_in_a_series_and_use_no_record_twice(run):
         in run("report", "model", "--out", "r.html") + Path("model/certificate.json").read_text()
     )
     run("verify", "model")
-    # Without its register the ledger still knows.
-    Path("model.register").unlink()
-    refused = run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 12, code=2)
-    assert "in entry 2 of the ledger" in refused
+    assert "in entry 2 of the ledger" in run(*certify, 12, code=2)
     people(600, seed=3).to_csv("fresh.csv", index=False)
-    assert "series of 12; repeat that --of" in run("certify", "model", "fresh.csv", "--epsilon", 0.5, "--of", 3, code=2)
+    assert "series of 12; repeat that --of" in run(*certify, 3, code=2)
     assert [entry.command for entry in entries()] == ["fit", "certify"]
 
 
@@ -166,7 +159,7 @@ def test_what_no_ledger_adds_up_says_so(run):
     said = run("fit", "january.csv", *SHORT, "--epsilon", 1, "--no-ledger")
     assert "no ledger was kept" in " ".join(said.split())
     assert (
-        json.loads(run("fit", "--dataset", "synthetic", "--method", "dpsgd", "--n-steps", 3, "--json"))["ledger"]
+        json.loads(run("fit", "--dataset", "synthetic", *SHORT[6:10], "--certify-fraction", 0, "--json"))["ledger"]
         is None
     )
     assert not ledger_path().exists()
@@ -184,81 +177,59 @@ def test_a_ledger_that_cannot_be_used_refuses_everything(run, monkeypatch):
         assert refused.count("\n") == 1
 
 
-def test_a_resumed_run_continues_its_entry(run, monkeypatch):
+@pytest.fixture
+def cut_short(run, monkeypatch):
+    """A fit that ends after the first checkpoint."""
     write = CheckpointWriter.write_if_due
 
     def interrupted(writer, state):
         write(writer, state)
-        if state.step == 2:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
-    command = ("fit", "january.csv", *SHORT, "--epsilon", 1, "--checkpoint", "run", "--out", "model")
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointWriter, "write_if_due", interrupted)
-        run(*command, code=130)
+    def call(*arguments):
+        with monkeypatch.context() as patched:
+            patched.setattr(CheckpointWriter, "write_if_due", interrupted)
+            run("fit", *arguments, code=130)
+
+    return call
+
+
+KEPT = (*SHORT, "--epsilon", 1, "--checkpoint", "run", "--out", "model")
+
+
+def test_a_resumed_run_continues_its_entry(run, cut_short):
+    cut_short("january.csv", *KEPT)
     assert [entry.state for entry in entries()] == ["spent"]
-    resumed = json.loads(run(*command, "--resume", "--json"))
+    resumed = json.loads(run("fit", "january.csv", *KEPT, "--resume", "--json"))
     assert resumed["ledger"]["entry"] == 1
     assert [entry.state for entry in entries()] == ["completed"]
     assert not list(Path().glob("run*"))
 
 
-def test_a_receipt_that_an_earlier_run_left_pays_for_no_other_records(run, monkeypatch):
-    write = CheckpointWriter.write_if_due
-
-    def interrupted(writer, state):
-        write(writer, state)
-        raise KeyboardInterrupt
-
-    settings = (*SHORT, "--epsilon", 1, "--sample-rate", 0.1, "--checkpoint", "run", "--out", "model")
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointWriter, "write_if_due", interrupted)
-        run("fit", "january.csv", *settings, code=130)
-        Path("run").unlink()
-        run("fit", "fresh.csv", *settings, "--no-ledger", code=130)
-    assert json.loads(run("fit", "fresh.csv", *settings, "--resume", "--json"))["ledger"]["entry"] == 2
+def test_a_receipt_that_an_earlier_run_left_pays_for_no_other_records(run, cut_short):
+    cut_short("january.csv", *KEPT)
+    Path("run").unlink()
+    cut_short("fresh.csv", *KEPT, "--no-ledger")
+    assert json.loads(run("fit", "fresh.csv", *KEPT, "--resume", "--json"))["ledger"]["entry"] == 2
     assert [entry.state for entry in entries()] == ["spent", "completed"]
     assert not Path("run.entry").exists()
 
 
-def test_nor_for_another_run_on_the_same_records(run, monkeypatch):
+def test_nor_for_another_run_on_the_same_records(run, cut_short):
     """Keys, and so noise, of its own: whoever compares both runs has seen two releases."""
-    write = CheckpointWriter.write_if_due
-
-    def interrupted(writer, state):
-        write(writer, state)
-        raise KeyboardInterrupt
-
-    settings = (
-        *SHORT,
-        "--epsilon",
-        1,
-        "--sample-rate",
-        0.1,
-        "--test-fraction",
-        0,
-        "--checkpoint",
-        "run",
-        "--out",
-        "model",
-    )
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointWriter, "write_if_due", interrupted)
-        run("fit", "january.csv", *settings, code=130)
-        Path("run").unlink()
-        run("fit", "january.csv", *settings, "--no-ledger", code=130)
-    run("fit", "january.csv", *settings, "--resume")
+    cut_short("january.csv", *KEPT, "--test-fraction", 0)
+    Path("run").unlink()
+    cut_short("january.csv", *KEPT, "--test-fraction", 0, "--no-ledger")
+    run("fit", "january.csv", *KEPT, "--test-fraction", 0, "--resume")
     assert [entry.state for entry in entries()] == ["spent", "completed"]
 
 
 def test_a_run_that_is_done_but_not_saved_is_saved_without_being_paid_again(run):
-    settings = (*SHORT, "--epsilon", 1, "--sample-rate", 0.1, "--checkpoint", "run")
-    run("fit", "january.csv", *settings)
+    run("fit", "january.csv", *KEPT[:-2])
     assert Path("run").exists()
-    run("fit", "january.csv", *settings, "--resume", "--out", "model")
+    run("fit", "january.csv", *KEPT, "--resume")
     assert [entry.state for entry in entries()] == ["completed"]
-    assert not Path("run").exists()
-    assert not Path("run.entry").exists()
+    assert not list(Path().glob("run*"))
 
 
 def test_the_ledger_is_listed_limited_and_checked(run):
@@ -278,7 +249,7 @@ def test_the_ledger_is_listed_limited_and_checked(run):
 
 def test_an_estimator_adds_up_in_the_ledger_that_it_is_given(tmp_path):
     table = people(600, seed=0)
-    settings = {"method": "dpsgd", "n_steps": 5, "ledger": "own.sqlite", "table": "loans"}
+    settings = {**IN_PYTHON, "group_sizes": {"f": 300.0, "m": 300.0}, "table": "loans"}
     for _ in range(2):
         model = FairDPClassifier(**settings).fit(table[["income"]], table.approved, sensitive_features=table.sex)
     assert model.privacy_.ledger.entry == 2
@@ -286,24 +257,17 @@ def test_an_estimator_adds_up_in_the_ledger_that_it_is_given(tmp_path):
     with Ledger("own.sqlite") as ledger:
         assert [entry.state for entry in ledger.entries()] == ["completed"] * 2
         assert ledger.entries()[1].histories == ((1,),)
+        # Those to certify on as well as those to train on.
+        assert {view.n_records for view in ledger.entries()[0].views.values()} == {len(table)}
     model.save("model")
     assert "own.sqlite" not in "".join(path.read_text(errors="replace") for path in Path("model").iterdir())
     assert FairDPClassifier.load("model").privacy_.ledger == model.privacy_.ledger
 
 
-def test_an_estimator_without_a_ledger_says_that_nothing_was_added_up():
-    table = people(600, seed=0)
-    model = FairDPClassifier(method="dpsgd", n_steps=5)
-    model.fit(table[["income"]].to_numpy(), table.approved.to_numpy(), sensitive_features=table.sex)
-    assert model.privacy_.ledger is None
-    assert "No ledger was kept" in model.privacy_statement()
-    assert not ledger_path().exists()
-
-
 def test_images_and_lists_are_records_too():
     rng = np.random.default_rng(0)
     images, labels = rng.random((60, 1, 8, 8), dtype=np.float32), [0, 1] * 30
-    settings = {"method": "dpsgd", "n_steps": 2, "delta": 1e-3, "ledger": "own.sqlite", "certify_fraction": 0}
+    settings = {**IN_PYTHON, "delta": 1e-3, "certify_fraction": 0, "group_sizes": {"a": 20.0, "b": 20.0}}
     for part in (slice(0, 60), slice(30, 60)):
         FairDPClassifier(**settings).fit(
             images[part], labels[part], sensitive_features=(["a", "b", "b", "a"] * 15)[part]
@@ -319,22 +283,22 @@ def encoded(table: pd.DataFrame) -> GroupedData:
 
 
 def states_at_releases(train) -> list[tuple[str, list[str]]]:
-    """What leaves the records in a training, each with the states of the entries that the ledger has by then."""
+    """Releases of a training, each with the states of the entries that the ledger has by then."""
     seen = []
 
-    def watcher(release):
+    def hook(release):
         with Ledger("own.sqlite") as ledger:
             seen.append((release.purpose, [entry.state for entry in ledger.entries()]))
         return release.noisy
 
-    with watching(watcher):
+    with watching(hook):
         train()
     return seen
 
 
 def test_encoded_records_and_searches_in_python_are_entries_before_anything_is_shown():
     data = encoded(people(600, seed=0))
-    settings = {"method": "dpsgd", "n_steps": 2, "ledger": "own.sqlite", "table": "loans", "random_state": 0}
+    settings = {**IN_PYTHON, "table": "loans"}
     models = []
     seen = states_at_releases(lambda: models.append(FairDPClassifier(**settings).fit_grouped(data)))
     # Sizes are counted for the plan; the first value that anybody sees is a gradient.
@@ -358,12 +322,11 @@ def test_encoded_records_and_searches_in_python_are_entries_before_anything_is_s
 
 def test_python_and_the_command_add_up_to_the_same(run):
     grid = {"learning_rate": [0.1, 1.0]}
-    shared = {"method": "dpsgd", "n_steps": 5, "sample_rate": 0.1, "group_sizes": {"f": 500.0, "m": 500.0}}
-    settings = {**shared, "ledger": "own.sqlite", "table": "loans"}
+    settings = {**IN_PYTHON, "group_sizes": {"f": 500.0, "m": 500.0}, "table": "loans"}
     data = encoded(pd.read_csv("january.csv"))
     FairDPClassifier(**settings, epsilon=1.0).fit_grouped(data)
     tune(FairDPClassifier(**settings, epsilon=1.0), grid, data)
-    same = (*SHORT, "--epsilon", 1, "--sample-rate", 0.1, "--group-sizes", "f=500,m=500")
+    same = (*SHORT, "--epsilon", 1)
     run("fit", "january.csv", *same)
     run("tune", "january.csv", *same, "--grid", "learning_rate=0.1,1")
     with Ledger("own.sqlite") as ledger:
@@ -371,7 +334,9 @@ def test_python_and_the_command_add_up_to_the_same(run):
     # Declared sizes are those of the whole table here and of its training part there, so rates differ by rounding.
     for one, other in zip(in_python, entries(), strict=True):
         assert (one.command, one.table, one.state) == (other.command, other.table, other.state)
-        assert [type(release) for release in one.cost.ways] == [type(release) for release in other.cost.ways]
+        assert [type(release) for release in one.cost.mechanisms] == [
+            type(release) for release in other.cost.mechanisms
+        ]
     totals = [table_total(found, "loans") for found in (in_python, entries())]
     assert astuple(totals[0]) == pytest.approx(astuple(totals[1]), rel=1e-6)
     assert totals[0].epsilon_sum > 1.9
@@ -383,50 +348,24 @@ def test_a_run_of_python_that_is_resumed_continues_its_entry():
             raise KeyboardInterrupt
 
     data = encoded(people(600, seed=0))
-    settings = {"method": "dpsgd", "n_steps": 3, "ledger": "own.sqlite", "random_state": 0}
     progress = Progress(checkpoint=Path("run"), observe=interrupted)
     with pytest.raises(KeyboardInterrupt):
-        FairDPClassifier(**settings).fit_grouped(data, progress=progress)
+        FairDPClassifier(**IN_PYTHON).fit_grouped(data, progress=progress)
     resumed = Progress(checkpoint=Path("run"), resume=True)
-    assert FairDPClassifier(**settings).fit_grouped(data, progress=resumed).privacy_.ledger.entry == 1
+    assert FairDPClassifier(**IN_PYTHON).fit_grouped(data, progress=resumed).privacy_.ledger.entry == 1
 
 
 def test_a_refused_budget_is_refused_before_a_search_trains_anything():
     data = encoded(people(600, seed=0))
     with Ledger("own.sqlite") as ledger:
         ledger.set_limit(Limit(table="records", epsilon=0.5))
-    estimator = FairDPClassifier(method="dpsgd", n_steps=2, ledger="own.sqlite")
+    estimator = FairDPClassifier(**IN_PYTHON)
 
     def search() -> None:
         with pytest.raises(InputError, match=r"would pass the limit of 0\.5"):
             tune(estimator, {"learning_rate": [0.1, 1.0]}, data)
 
     assert {purpose for purpose, _ in states_at_releases(search)} <= {"sizes"}
-
-
-def test_every_training_of_a_comparison_is_an_entry_and_too_many_are_refused_before_the_first(run):
-    command = (
-        "compare",
-        "january.csv",
-        *SHORT[:6],
-        "--methods",
-        "clean,dpsgd",
-        "--grid",
-        "n_steps=3",
-        "--out",
-        "compared",
-    )
-    refused = run(*command, "--epsilons", ".5,1", "--seeds", 2, "--budget", 2.5, "--workers", 1, code=2)
-    assert "epsilon 3 would pass the limit of 2.5 on table 'loans'" in refused
-    assert entries() == []
-    run(*command, "--epsilons", ".5", "--seeds", 2, "--budget", 2.5, "--workers", 2)
-    found = entries()
-    assert [(entry.command, entry.state, entry.table) for entry in found] == [("compare", "completed", "loans")] * 2
-    assert found[1].histories == ((1,),)
-    # Those that are kept from before are not paid for again.
-    run(*command, "--epsilons", ".5", "--seeds", 3, "--no-ledger", "--workers", 1)
-    run(*command, "--epsilons", ".5", "--seeds", 3, "--workers", 1)
-    assert len(entries()) == 2
 
 
 def test_an_own_loop_is_an_entry_too():
@@ -462,12 +401,16 @@ def by_hand(releases: list[SampledGaussian | float], delta: float) -> float:
     return account.get_epsilon(delta)
 
 
+@pytest.mark.more
 def test_three_fits_and_a_certificate_of_overlapping_tables_cost_what_composition_by_hand_says(run, monkeypatch):
-    """January; January with new people; these with others; and a certificate of the first model on the others."""
+    """January; January with new people; these with others; and a certificate of the first model on the others.
+
+    `test_limits.py` has the same of costs that are given, to 1e-6.
+    """
     both, others = pd.read_parquet("february.parquet"), people(400, seed=4)
     pd.concat([both[1200:], others]).to_csv("march.csv", index=False)
     others.to_csv("others.csv", index=False)
-    settings = (*SHORT[:-2], "--certify-fraction", 0, "--group-sizes", "f=500,m=500", "--delta", 1e-6)
+    settings = (*SHORT[:8], "--certify-fraction", 0, "--group-sizes", "f=500,m=500", "--delta", 1e-6)
     plans = [("january.csv", 0.05, 40, 1.0), ("february.parquet", 0.1, 20, 0.7), ("march.csv", 0.2, 10, 0.5)]
     for table, rate, n_steps, epsilon in plans:
         own = ("--sample-rate", rate, "--n-steps", n_steps, "--epsilon", epsilon, "--out", Path(table).stem)

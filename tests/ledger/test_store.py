@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fairdp._checks import DataError
-from fairdp.ledger.book import Ledger, Receipt, ledger_path
+from fairdp.errors import DataError
+from fairdp.ledger.ledger import Ledger, Receipt, ledger_path
 from fairdp.ledger.store import _OTHER, Store, _keeps_out
 from ledger_cases import claim, people, pure
 
@@ -200,7 +200,7 @@ def test_a_full_disk_is_refused_and_leaves_what_was_there(path):
 def test_a_ledger_in_use_for_too_long_is_refused(path):
     spend(path)
     with Store(path) as holder, holder.transaction(), pytest.raises(DataError, match="in use by another process"):
-        Ledger(path, patience=0.01)
+        Ledger(path, timeout=0.01)
 
 
 def test_a_thread_that_opens_the_ledger_takes_no_lock_away_from_another(path):
@@ -212,7 +212,7 @@ def test_a_thread_that_opens_the_ledger_takes_no_lock_away_from_another(path):
 
     def open_and_close() -> None:
         with pytest.raises(DataError, match="in use"):
-            Ledger(path, patience=0.01)
+            Ledger(path, timeout=0.01)
 
     with Store(path) as store, store.transaction():
         assert another_process_is_kept_out()
@@ -282,7 +282,7 @@ def test_a_release_that_is_begun_again_pays_once(path):
         assert ledger.spend(claim(ledger, cost, rows, token="a"), budget=0.15) == first
         with pytest.raises(DataError, match=r"would pass the limit of 0\.15"):
             ledger.spend(claim(ledger, cost, rows, token="b"), budget=0.15)
-        # The twin: releases that say nothing are two.
+        # Negative control: releases that say nothing are two.
         for expected in (2, 3):
             assert ledger.spend(claim(ledger, cost, rows)).number == expected
         for others in (claim(ledger, pure(0.2), rows, token="a"), claim(ledger, cost, people(1, 2), token="a")):

@@ -1,6 +1,7 @@
-"""What every method owes: a bounded release, whoever is in the batch, and a budget that is kept."""
+"""Contract of every method: a bounded release, whoever is in the batch, and a budget that is kept."""
 
 import functools
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,22 +10,18 @@ import torch
 from torch import nn
 
 from fairdp.accounting.mechanisms import PrivacyBudget, epsilon_spent, joint_multiplier
-from fairdp.accounting.plan import make_plan
-from fairdp.accounting.recipe import Statistics
-from fairdp.config.training import TrainConfig
+from fairdp.accounting.plan import AuxiliaryMechanism, BatchView, Statistics, make_plan
+from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.networks.extractors import mlp
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.model import ScoreModel, mlp
 from fairdp.randomness import Generators
-from fairdp.training.clipping import MARGIN
-from fairdp.training.companion import Companion, Seen
-from fairdp.training.loop import Trainer
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
+from fairdp.training.noise import MARGIN
 from statistical import assert_normal
 from step_cases import clipped_sum, statistics_sum
 
-BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5)
+BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5, accountant="rdp")
 CONFIG = TrainConfig(
     sample_rate=0.2, n_steps=25, clip_norm=0.5, learning_rates=(0.3,), optimizer="sgd", n_members=1, max_gap=0.01
 )
@@ -105,7 +102,7 @@ def moves_along_a_run(recipe_of, config: TrainConfig = CONFIG, extractor: str = 
 @pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity", "equalized_odds"])
 @pytest.mark.parametrize("name", STEPPING)
 def test_removing_a_record_moves_a_step_by_no_more_than_is_accounted(name, parity):
-    """What is released beside the gradient included, at states that a run comes to."""
+    """Releases beside the gradient included, at states that a run comes to."""
     moves = moves_along_a_run(METHODS[name].recipe, replace(CONFIG, parity=parity))
     assert max(moves) <= 1.0
     # A bound that is never nearly reached would hide a release that was forgotten.
@@ -119,7 +116,7 @@ def test_that_holds_for_every_route_to_the_gradients(name, extractor):
 
 
 def test_a_deployed_score_does_not_depend_on_who_else_is_scored():
-    """What is counted of decisions has a sensitivity of one only if one record has one decision."""
+    """Counts of decisions have a sensitivity of one only if one record has one decision."""
     torch.manual_seed(0)
     model, X = ScoreModel(Mixing(), (4,)), torch.from_numpy(grouped().X)
     assert X.abs().max() > 2
@@ -128,7 +125,7 @@ def test_a_deployed_score_does_not_depend_on_who_else_is_scored():
 
 
 @dataclass(frozen=True)
-class Coupled(Companion):
+class Coupled(AuxiliaryMechanism):
     """A penalty on the mean score of the batch: one record moves everybody's gradient."""
 
     def score_gradient(self, seen, memory):
@@ -136,19 +133,19 @@ class Coupled(Companion):
 
 
 @dataclass(frozen=True)
-class Loud(Companion):
+class Loud(AuxiliaryMechanism):
     """Statistics that a record moves by more than one."""
 
     @property
-    def beside(self) -> Statistics:
+    def auxiliary_release(self) -> Statistics:
         return Statistics(of="scores", size=3, share=0.5, what="loud")
 
     def contributions(self, seen, memory):
         return 100.0 * torch.nn.functional.one_hot(seen.groups, 3).float()
 
 
-def dpsgd_with(companion: Companion):
-    return lambda config, sizes: replace(METHODS["dpsgd"].recipe(config, sizes), companion=companion)
+def dpsgd_with(auxiliary: AuxiliaryMechanism):
+    return lambda config, sizes: replace(METHODS["dpsgd"].recipe(config, sizes), auxiliary=auxiliary)
 
 
 def test_that_check_notices_a_loss_that_couples_records():
@@ -160,28 +157,31 @@ def test_statistics_are_bounded_whatever_a_method_makes_of_its_records():
 
 
 class Spy:
-    """A companion that remembers what it was told."""
+    """An auxiliary mechanism that remembers what it was told."""
 
-    def __init__(self, companion) -> None:
-        self.companion, self.told = companion, []
+    def __init__(self, auxiliary) -> None:
+        self.auxiliary, self.told = auxiliary, []
 
     def __getattr__(self, name: str):
-        return getattr(self.companion, name)
+        return getattr(self.auxiliary, name)
 
     def learn(self, noisy, memory) -> None:
         self.told.append(noisy)
-        self.companion.learn(noisy, memory)
+        self.auxiliary.learn(noisy, memory)
 
 
-@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi", "fairdp_parity"])
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi"])
 def test_a_method_is_told_noisy_numbers_only(name):
-    """From batches without anybody: all that it hears is noise, of the deviation that is accounted."""
-    config = replace(CONFIG, n_steps=2000)
+    """From batches without anybody: all that it hears is noise, of the deviation that is accounted.
+
+    700 steps have 4 200 numbers or more: a deviation that is 10 % off is noticed with a chance above 99.9 %.
+    """
+    config = replace(CONFIG, n_steps=700)
     trainer = trainer_of(METHODS[name].recipe, config)
     trainer.sampler = replace(trainer.sampler, largest_rate=0.0)
-    trainer.companion = spy = Spy(trainer.companion)
+    trainer.auxiliary = spy = Spy(trainer.auxiliary)
     scales = []
-    for _ in range(2000):
+    for _ in range(700):
         trainer.step()
         further = trainer.plan.noise_std if name == "dp_fermi" else trainer.plan.statistics_std
         scales.append(further)
@@ -268,7 +268,7 @@ def test_noise_follows_the_largest_clip_norm_over_all_groups():
     )
 
 
-@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi", "fairdp_parity"])
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "dp_fermi"])
 def test_what_a_method_is_shown_of_records_leaves_no_trace_in_its_memory(name):
     """Memory holds released numbers: a method learns from noisy sums, not from the records that it is shown."""
     trainer = trainer_of(METHODS[name].recipe)
@@ -276,15 +276,15 @@ def test_what_a_method_is_shown_of_records_leaves_no_trace_in_its_memory(name):
     memory = {key: value.clone() for key, value in trainer.state.memory.items()}
     data = grouped()
     groups, labels = torch.from_numpy(data.groups), torch.from_numpy(data.y).float()
-    seen = Seen(torch.from_numpy(data.X[:, 0]), labels, groups, norms=torch.from_numpy(data.X[:, 1]).abs())
-    trainer.companion.contributions(seen, trainer.state.memory)
-    trainer.companion.score_gradient(seen, trainer.state.memory)
-    trainer.companion.clip_factors(trainer.state.memory)
+    seen = BatchView(torch.from_numpy(data.X[:, 0]), labels, groups, norms=torch.from_numpy(data.X[:, 1]).abs())
+    trainer.auxiliary.contributions(seen, trainer.state.memory)
+    trainer.auxiliary.score_gradient(seen, trainer.state.memory)
+    trainer.auxiliary.clip_factors(trainer.state.memory)
     assert memory.keys() == trainer.state.memory.keys()
     assert all(torch.equal(memory[key], value) for key, value in trainer.state.memory.items())
 
 
-@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp", "fairdp_parity"])
+@pytest.mark.parametrize("name", ["dpsgd_f", "raco_dp"])
 def test_a_sum_states_how_far_a_record_moves_it(name):
     trainer = trainer_of(METHODS[name].recipe)
     assert statistics_sum(trainer, torch.arange(5)).sensitivities.tolist() == [1.0] * 3
@@ -309,3 +309,46 @@ def test_every_record_has_the_weight_of_its_group():
         bound = trainer.plan.recipe.sensitivities[int(trainer.records.groups[record])]
         moved = clipped_sum(trainer, torch.tensor([record])).total.norm()
         assert float(moved) == pytest.approx(MARGIN * bound, rel=1e-4)
+
+
+SHORT = TrainConfig(sample_rate=0.05, n_steps=40, clip_norm=2.0, learning_rates=(0.1,), weight_bound=0.5, n_members=4)
+SIZES = (100.0, 300.0)
+SMALL_BUDGET = PrivacyBudget(epsilon=1.5, delta=1e-5)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_private_method_has_finite_sensitivity_and_stays_within_the_budget(name):
+    plan = make_plan(METHODS[name].recipe(SHORT, SIZES), SMALL_BUDGET, n_steps=40)
+    spent = max(epsilon_spent(mechanism, SMALL_BUDGET.delta) for mechanism in plan.mechanisms)
+    if METHODS[name].private:
+        assert np.isfinite(plan.recipe.sensitivities).all()
+        assert (plan.noise_std >= plan.noise_multipliers * plan.recipe.sensitivities * (1 - 1e-9)).all()
+        assert 0.99 * SMALL_BUDGET.epsilon <= spent <= SMALL_BUDGET.epsilon
+    else:
+        assert plan.noise_std == 0
+        assert spent == math.inf
+
+
+def test_dp_sgd_weights_every_record_alike():
+    recipe = METHODS["dpsgd"].recipe(SHORT, SIZES)
+    # S / (q n) with q n = 20, whatever the group.
+    assert recipe.record_weights == pytest.approx([1 / 20, 1 / 20])
+    assert recipe.sensitivities == pytest.approx([0.1, 0.1])
+    assert (recipe.weight_bound, recipe.n_members) == (math.inf, 1)
+
+
+def test_fairdp_weights_every_group_alike():
+    recipe = METHODS["fairdp"].recipe(SHORT, SIZES)
+    # ½ / m_k with m = (5, 15).
+    assert recipe.record_weights == pytest.approx([1 / 10, 1 / 30])
+    assert (recipe.weight_bound, recipe.n_members, recipe.noise_allocation) == (0.5, 4, "per_group")
+    average = METHODS["fairdp"].recipe(replace(SHORT, noise_allocation="average"), SIZES)
+    assert average.noise_allocation == "average"
+
+
+def test_clean_neither_clips_nor_adds_noise():
+    recipe = METHODS["clean"].recipe(SHORT, SIZES)
+    assert (recipe.clip_norm, recipe.noise_allocation) == (math.inf, "none")
+    # Otherwise it is DP-SGD, on the same batches.
+    assert recipe == replace(METHODS["dpsgd"].recipe(SHORT, SIZES), clip_norm=math.inf, noise_allocation="none")
+    assert recipe.sample_rates == (0.05, 0.05)

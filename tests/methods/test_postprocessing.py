@@ -1,3 +1,5 @@
+"""Flips of decisions by group: by hand, optimal, and as users run them."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,19 +7,24 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import OptimizeResult
 
-from fairdp.config.certificate import METRICS
-from fairdp.methods.postprocessing import fair_flips
-from fairdp.metrics.rates import fairness_metrics
+from classifier_cases import fitted, people
+from fairdp import FairDPClassifier, GroupedData
+from fairdp.methods.functional import fair_flips
+from fairdp.metrics import decision_counts, fairness_metrics
+from fairdp.parameters import METRICS
+from fairdp.releases import watching
+from fairdp.run import certifying
+from fairdp.run.predictor import Predictor
+
+pytestmark = pytest.mark.usefixtures("rough_bounds")
 
 IDENTITY = [0.0, 1.0]
 # Records that the preference for the base decision may cost for each chance.
 PRICE = 1e-3
-
 # Positive rates 0.5 and 0.22, true-positive rates 0.8 and 0.5, false-positive rates 0.2 and 1/30.
 TWO_GROUPS = np.array([[[40, 10], [10, 40]], [[58, 2], [20, 20]]])
 # Positive rates 0.5, 0.4 and 0.22.
 THREE_GROUPS = np.array([[[40, 10], [10, 40]], [[50, 5], [10, 35]], [[58, 2], [20, 20]]])
-
 PARITIES = pytest.mark.parametrize("parity", METRICS)
 
 
@@ -205,7 +212,7 @@ def test_bad_input_is_one_clear_line(changes, message):
 
 def test_a_solver_that_gives_up_is_not_believed(monkeypatch):
     failed = OptimizeResult(success=False, x=np.zeros(6), message="time limit")
-    monkeypatch.setattr("fairdp.methods.postprocessing.linprog", lambda *_, **__: failed)
+    monkeypatch.setattr("fairdp.methods.functional.linprog", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match="equalized_odds was not solved: time limit"):
         fair_flips(TWO_GROUPS, parity="equalized_odds", max_gap=0.1)
 
@@ -232,3 +239,109 @@ def rates_after(chances, parity: str) -> np.ndarray:
         parity, [counts[:, 0], counts[:, 1]]
     )
     return np.array([(own * chances).sum(1) / own.sum(1) for own in cells])
+
+
+def test_the_estimated_gap_is_what_was_allowed():
+    """With exact counts, on the training records themselves."""
+    X, _, sex = people()
+    X = X + np.where(sex == "m", 1.0, -1.0)[:, None].astype(np.float32)
+    tilted = (X[:, 0] > 0).astype(int)
+    model = fitted(method="dp_postprocess", epsilon=np.inf, max_gap=0.05, data=(X, tilted, sex))
+    codes = (sex == "m").astype(int)
+    chances = model.predictor_.chances(model.score_model_, X, groups=codes)
+    rates = [chances[codes == group].mean() for group in (0, 1)]
+    assert abs(rates[0] - rates[1]) <= 0.05 + 1e-6
+    plain = (model.decision_function(X) >= 0).astype(int)
+    assert fairness_metrics(decision_counts(tilted, plain, codes, 2))["demographic_parity_difference"] > 0.3
+
+
+def test_the_histogram_is_paid_out_of_the_budget():
+    spent = fitted(method="dp_postprocess").privacy_
+    assert spent.histogram_epsilon == pytest.approx(0.2)
+    assert 1.9 < spent.epsilon <= 2.0
+    assert spent.noise_multiplier > fitted(method="dpsgd").privacy_.noise_multiplier
+    assert "counted by group and label" in fitted(method="dp_postprocess").privacy_statement()
+
+
+def test_the_programme_sees_counts_with_the_noise_that_is_paid_for(monkeypatch):
+    released, seen = [], []
+    release, solve = certifying.release_counts, certifying.fair_flips
+
+    def spied(counts, **given):
+        released.append((counts.copy(), given["epsilon"]))
+        return release(counts, **given)
+
+    monkeypatch.setattr(certifying, "release_counts", spied)
+    monkeypatch.setattr(certifying, "fair_flips", lambda counts, **given: seen.append(counts) or solve(counts, **given))
+    spent = fitted(method="dp_postprocess", epsilon=0.5).privacy_
+    ((exact, epsilon),) = released
+    assert epsilon == spent.histogram_epsilon == pytest.approx(0.05)
+    # Eight cells with noise of scale 20: they are all as they were with a chance of 1e-13.
+    assert not np.array_equal(seen[0], exact)
+
+
+def test_the_targets_of_the_user_reach_the_programme(monkeypatch):
+    seen, solve = [], certifying.fair_flips
+    monkeypatch.setattr(certifying, "fair_flips", lambda counts, **given: seen.append(given) or solve(counts, **given))
+    targets = {"parity": "equal_opportunity", "max_gap": 0.07, "min_ratio": 0.6, "positive_rate": 0.4}
+    fitted(method="dp_postprocess", **targets)
+    assert seen == [targets]
+
+
+def test_a_decision_needs_the_group():
+    model, (X, _, sex) = fitted(method="dp_postprocess"), people()
+    assert model.predict(X, sensitive_features=sex).shape == (600,)
+    with pytest.raises(ValueError, match=r"decides by group; give the group of every record in sensitive_features"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"names the group 'x', but the model knows 'f', 'm'"):
+        model.predict(X[:1], sensitive_features=["x"])
+
+
+def test_accuracy_takes_the_groups_too():
+    model, (X, y, sex) = fitted(method="dp_postprocess"), people()
+    assert model.score(X, y, sensitive_features=sex) == np.mean(model.predict(X, sensitive_features=sex) == y)
+
+
+def test_groups_are_known_by_name_not_by_order():
+    model, (X, _, sex) = fitted(method="dp_postprocess"), people()
+    together = model.predict(X, sensitive_features=sex)
+    alone = model.predict(X[sex == "m"], sensitive_features=sex[sex == "m"])
+    assert np.array_equal(together[sex == "m"], alone)
+
+
+def test_flips_mix_the_chances_of_both_decisions():
+    model = fitted(method="dpsgd").score_model_
+    X = people()[0][:50]
+    rule = Predictor(flips=((0.1, 0.8), (0.0, 1.0)), key="00")
+    plain = Predictor().chances(model, X)
+    groups = np.arange(50) % 2
+    expected = np.where(groups == 0, 0.1 + 0.7 * plain, plain)
+    assert rule.chances(model, X, groups=groups) == pytest.approx(expected)
+
+
+def histograms(data) -> tuple[list, object]:
+    """The releases from which a run makes its rule, and the fitted model."""
+    seen = []
+    with watching(lambda release: seen.append(release) or release.noisy):
+        model = FairDPClassifier(
+            method="dp_postprocess", epsilon=1.0, n_steps=5, sample_rate=0.3, random_state=0
+        ).fit_grouped(data)
+    return [release for release in seen if release.purpose == "histogram"], model
+
+
+def grouped():
+    X, y, sex = people()
+    return GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
+
+
+def test_the_rule_is_made_from_training_records():
+    (release,), model = histograms(grouped())
+    assert release.exact.sum() == model.n_train_
+
+
+def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_histograms():
+    """With the same noise on both, their difference would be exact."""
+    (first,), _ = histograms(grouped())
+    (other,), _ = histograms(grouped().take(np.arange(300)))
+    assert not np.array_equal(first.exact, other.exact)
+    assert not np.array_equal(first.noisy - first.exact, other.noisy - other.exact)

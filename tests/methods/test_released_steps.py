@@ -9,18 +9,15 @@ import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
-from fairdp.config.training import TrainConfig
+from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.networks.backprop import HeadOnly
-from fairdp.networks.extractors import logistic, mlp
-from fairdp.networks.models import ScoreModel
-from fairdp.networks.terms import Passed
-from fairdp.randomness import Generators
-from fairdp.streams import StepKeys
+from fairdp.networks.gradients import HeadOnly
+from fairdp.networks.layers import Passed
+from fairdp.networks.model import ScoreModel, logistic, mlp
+from fairdp.randomness import Generators, StepKeys
 from fairdp.training import loop
-from fairdp.training.loop import Trainer
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
 
 CONFIG = TrainConfig(
     sample_rate=0.3, n_steps=30, clip_norm=0.5, learning_rates=(7.0,), optimizer="sgd", momentum=0.5, max_gap=0.01
@@ -49,7 +46,7 @@ def people(n_samples: int = 120) -> GroupedData:
 
 def trainer_at(state: TrainingState, data: GroupedData, config: TrainConfig) -> Trainer:
     sizes = tuple(float(size) for size in people().group_sizes)
-    plan = make_plan(METHODS["fairdp_parity"].recipe(config, sizes), PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=30)
+    plan = make_plan(METHODS["raco_dp"].recipe(config, sizes), PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=30)
     return Trainer(state, data, plan, config)
 
 
@@ -99,8 +96,15 @@ def largest_move(config: TrainConfig, extractor: str, monkeypatch) -> float:
     return max(moves)
 
 
-@pytest.mark.parametrize("extractor", EXTRACTORS)
-@pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity", "equalized_odds"])
+@pytest.mark.parametrize(
+    ("parity", "extractor"),
+    [
+        ("demographic_parity", "inputs bounded once"),
+        ("demographic_parity", "network"),
+        ("equal_opportunity", "network"),
+        ("equalized_odds", "inputs bounded once"),
+    ],
+)
 def test_removing_a_record_moves_a_whole_step_by_no_more_than_is_accounted(parity, extractor, monkeypatch):
     assert 0.8 <= largest_move(replace(CONFIG, parity=parity), extractor, monkeypatch) <= 1.0
 

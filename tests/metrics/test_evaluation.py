@@ -2,13 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from fairlearn.metrics import MetricFrame, demographic_parity_difference, equalized_odds_difference, true_positive_rate
 
 from classifier_cases import SHORT, fitted, people
 from fairdp import FairDPClassifier, accuracy_within_gap
-from fairdp.metrics.evaluation import Evaluation
+from fairdp.evaluation import Evaluation
 from metric_cases import sample
 from statistical import assert_rate_at_most
 
@@ -70,18 +69,6 @@ class TestOfModels:
         with pytest.raises(ValueError, match=r"y holds 'maybe', but the model knows the labels 'no' and 'yes'"):
             model.evaluate(X, np.where(y == 1, "maybe", "no"), sensitive_features=sex)
 
-    def test_frames_of_polars(self):
-        X, y, sex = people()
-        frame, groups = pl.DataFrame(X, schema=["x", "y", "z"]), pl.DataFrame({"sex": sex})
-        model = FairDPClassifier(**SHORT, random_state=0).fit(frame, pl.Series(y), sensitive_features=groups)
-        assert model.feature_names_in_.tolist() == ["x", "y", "z"]
-        pandas = FairDPClassifier(**SHORT, random_state=0).fit(
-            pd.DataFrame(X, columns=["x", "y", "z"]), y, sensitive_features=sex
-        )
-        np.testing.assert_array_equal(model.predict(frame), pandas.predict(frame.to_pandas()))
-        evaluation = model.evaluate(frame, pl.Series(y), sensitive_features=groups["sex"])
-        assert set(evaluation.by_group.index) == {"f", "m"}
-
     def test_a_rule_by_group_is_evaluated_by_group(self):
         X, y, sex = people()
         model = fitted(method="dp_postprocess", sample_rate=0.5)
@@ -111,7 +98,7 @@ class TestIntervals:
     def test_they_cover_a_gap_of_zero_as_often_as_they_say(self):
         """200 runs notice a true rate of .16 against the .05 that is promised; a bootstrap would miss every time.
 
-        The intervals beneath are tested in the same way, and sooner, by `test_intervals.py`.
+        The intervals beneath are tested in the same way, and sooner, by `test_rates.py`.
         """
         missed = sum(evaluated(seed=seed, gap=0.0).difference_ci()[0]["selection_rate"] > 0 for seed in range(200))
         assert_rate_at_most(missed, 200, 0.05)
@@ -135,12 +122,6 @@ class TestIntervals:
     def test_a_confidence_that_is_none_is_refused(self, confidence):
         with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\)"):
             evaluated(confidence=confidence)
-
-    def test_it_shows_itself_as_tables(self):
-        page = evaluated()._repr_html_()
-        assert page.count("<table") == 2
-        assert "Intervals at confidence 0.95" in page
-        assert "demographic_parity_difference" in repr(evaluated())
 
 
 class TestScore:

@@ -1,6 +1,6 @@
 """Every mutant against the check that should notice it: what is noticed, what is argued, and what is left.
 
-    python tests/mutants/run.py [--area NAME] [--name WORDS] [--twenty] [--texts]
+    python tests/mutants/run.py [--area NAME] [--name WORDS] [--changed] [--twenty] [--patterns]
 
 Everything is imported once. Each mutant is then put into a copy of this process, which runs the check and ends. A check
 that does not pass on the true code, or finds no test to run, proves nothing, and is an error.
@@ -22,11 +22,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
 import pytest
 
@@ -35,8 +36,7 @@ if __name__ == "__main__":
     # The sources beside the tests, whichever are installed.
     sys.path[:0] = [str(TESTS.parent / "src"), str(TESTS)]
 
-from mutants.changing import Mutant, NotChanged, put_in
-from mutants.tables import Outcome, known, write_tables
+from mutants.changing import PACKAGES, SOURCES, Mutant, NotChanged, all_places, put_in
 
 # Seconds of computing, and of waiting, after which a mutant counts as noticed: it does not end.
 _CPU_LIMIT, _WALL_LIMIT = 120, 900
@@ -46,6 +46,19 @@ _OPTIONS = ["-x", "-q", "-o", "addopts=--import-mode=importlib", "--assert=plain
 _OPTIONS += [f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist", "unraisableexception", "threadexception")]
 # How pytest ends: all passed, some failed; anything else is no answer.
 _VERDICTS = {0: "survived", 1: "killed"}
+RESULTS = TESTS.parent / "results"
+COMMAND = "make mutants"
+# The area of the methods' mathematics.
+FORMULAS = "formulas"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The fate of a mutant: ``killed``, ``killed by the time limit``, ``argued``, ``survived`` or ``error``."""
+
+    verdict: str
+    by: str = ""
+    seconds: float = 0.0
 
 
 def mutants(folder: Path = Path(__file__).parent) -> list[Mutant]:
@@ -68,7 +81,7 @@ def twenty(everything: list[Mutant], day: str) -> list[Mutant]:
 
 
 def outcome_of(mutant: Mutant) -> Callable[[], Outcome]:
-    """How to find out, in a process that ends afterwards, whether the check of a mutant notices it."""
+    """A job for a process that ends afterwards: put a mutant in and run its check."""
 
     def found() -> Outcome:
         try:
@@ -81,7 +94,7 @@ def outcome_of(mutant: Mutant) -> Callable[[], Outcome]:
 
 
 def checked(checks: Iterable[str]) -> Outcome:
-    """What pytest says of these tests, up to the first that fails."""
+    """Verdict of pytest on these tests, up to the first that fails."""
     os.chdir(TESTS.parent)
     os.environ["HYPOTHESIS_PROFILE"] = "first"
     first = _FirstFailure()
@@ -141,7 +154,7 @@ def _copy(job: Callable[[], Outcome], place: Path) -> int:
 
 
 def _read(place: Path, status: int, seconds: float) -> Outcome:
-    """What a copy wrote before it ended; the log of its tests where it tells why there is no answer."""
+    """The outcome that a copy wrote before it ended; with the log of its tests if there is no answer."""
     if os.WIFSIGNALED(status):
         limit = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
         ending = "time limit" if limit else f"signal {os.WTERMSIG(status)}"
@@ -156,25 +169,25 @@ def _read(place: Path, status: int, seconds: float) -> Outcome:
 
 
 def import_everything() -> None:
-    """What tests and mutants need, once for all copies, with one thread, so that a copy is whole."""
+    """Import all that tests and mutants need, once for all copies, with one thread, so that a copy is whole."""
     import torch
 
     torch.set_num_threads(1)
     for name in ("hypothesis", "scipy.stats", "pandas", "dp_accounting.pld", "dp_accounting.rdp", "mpmath", "opacus"):
         with suppress(ImportError):
             import_module(name)
-    import fairdp
-
-    for module in walk_packages(fairdp.__path__, "fairdp."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
+    for package in SOURCES.glob(f"{PACKAGES}*/__init__.py"):
+        for module in walk_packages([str(package.parent)], f"{package.parent.name}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
     # What is here already is not looked through by every copy.
     gc.freeze()
 
 
 def outcomes(chosen: list[Mutant], *, baseline: bool = True) -> dict[str, Outcome]:
-    """What became of each mutant, and of each check on the true code where it does not pass."""
+    """Outcomes of the mutants, and of each check that does not pass on the true code."""
     found = {}
+    all_places(SOURCES)  # Parsed here once, and not by every copy.
     if baseline:
         files: dict[str, set[str]] = {}
         for check in {check for mutant in chosen for check in mutant.checks}:
@@ -192,13 +205,80 @@ def outcomes(chosen: list[Mutant], *, baseline: bool = True) -> dict[str, Outcom
     return found
 
 
+def write_tables(everything: list[Mutant], found: dict[str, Outcome]) -> None:
+    """Write all outcomes once all are known; a mutant that was not run now, and is as it was, keeps the one it had."""
+    found = known(everything) | found
+    if all(mutant.name in found for mutant in everything):
+        for name, content in zip(("mutants.json", "mutants.md"), tables(everything, found), strict=True):
+            (RESULTS / name).write_text(content, encoding="utf-8")
+
+
+def known(everything: list[Mutant]) -> dict[str, Outcome]:
+    """Outcomes of an earlier time, of those that are as they were then."""
+    path = RESULTS / "mutants.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["mutants"] if path.exists() else []
+    earlier, found = {row["name"]: row for row in rows}, {}
+    for mutant in everything:
+        row = earlier.get(mutant.name, {})
+        if row == json.loads(json.dumps(_written(mutant))) | {key: row.get(key) for key in ("verdict", "by")}:
+            found[mutant.name] = Outcome(verdict=row["verdict"], by=row["by"])
+    return found
+
+
+def _written(mutant: Mutant) -> dict[str, Any]:
+    return {key: value for key, value in asdict(mutant).items() if value}
+
+
+def tables(everything: list[Mutant], found: dict[str, Outcome]) -> tuple[str, str]:
+    """All outcomes as JSON, and as a page."""
+    counts = Counter(found[mutant.name].verdict for mutant in everything)
+    summary = f"{len(everything)} mutants: " + ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+    rows = [
+        _written(mutant) | {"verdict": found[mutant.name].verdict, "by": found[mutant.name].by} for mutant in everything
+    ]
+    methods = by_method(everything, found)
+    page = [f"# Mutants\n\n{summary}. Made by `{COMMAND}`.\n", *_table_of_methods(methods)]
+    for area in sorted({mutant.area for mutant in everything}):
+        page += [
+            f"## {area.replace('_', ' ')}\n",
+            "| mistake | in | noticed by, or why it is none |",
+            "| --- | --- | --- |",
+        ]
+        page += [_row(mutant, found[mutant.name]) for mutant in everything if mutant.area == area]
+        page.append("")
+    plain = {"command": COMMAND, "summary": dict(sorted(counts.items())), "total": len(everything)}
+    plain |= {"by_method": methods, "mutants": rows}
+    return json.dumps(plain, indent=1, ensure_ascii=False) + "\n", "\n".join(page)
+
+
+def by_method(everything: list[Mutant], found: dict[str, Outcome]) -> dict[str, dict[str, int]]:
+    """Number of mistakes in the mathematics of each method by verdict; their names begin with the method."""
+    own: dict[str, Counter[str]] = {}
+    for mutant in everything:
+        if mutant.area == FORMULAS:
+            own.setdefault(mutant.name.split(":")[0], Counter())[found[mutant.name].verdict] += 1
+    return {method: dict(sorted(verdicts.items())) for method, verdicts in own.items()}
+
+
+def _table_of_methods(methods: dict[str, dict[str, int]]) -> list[str]:
+    verdicts = sorted({verdict for own in methods.values() for verdict in own})
+    lines = [f"| mistakes in the formulas of | {' | '.join(verdicts)} |", "| --- |" + " --- |" * len(verdicts)]
+    lines += [f"| `{method}` | {' | '.join(str(own.get(v, 0)) for v in verdicts)} |" for method, own in methods.items()]
+    return [*lines, ""] if methods else []
+
+
+def _row(mutant: Mutant, outcome: Outcome) -> str:
+    by = f"`{outcome.by.split('[')[0]}`" if outcome.verdict == "killed" else f"{outcome.verdict}: {outcome.by}"
+    return f"| {mutant.name} | `{mutant.within}` | {by} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--area", help="only the mutants of one file")
     parser.add_argument("--name", default="", help="only those with these words in their name")
     parser.add_argument("--changed", action="store_true", help="only those that are new or not as they were")
     parser.add_argument("--twenty", action="store_true", help="today's twenty, on checks that are taken to pass")
-    parser.add_argument("--texts", action="store_true", help="only see whether all can be put into the code")
+    parser.add_argument("--patterns", action="store_true", help="only see whether all can be put into the code")
     given = parser.parse_args()
     everything = mutants()
     chosen = [m for m in everything if given.area in (None, m.area) and given.name in m.name]
@@ -208,7 +288,8 @@ def main() -> int:
     if "OMP_NUM_THREADS" not in os.environ:
         return subprocess.call([sys.executable, *sys.argv], env={**os.environ, "OMP_NUM_THREADS": "1"})
     import_everything()
-    if given.texts:
+    if given.patterns:
+        all_places(SOURCES)
         jobs = {m.name: lambda m=m: put_in(m) or Outcome(verdict="put in") for m in chosen}
         found = dict(in_copies(jobs))
         left = {name: outcome for name, outcome in found.items() if outcome.verdict != "put in"}
@@ -218,7 +299,7 @@ def main() -> int:
     for name, outcome in left.items():
         print(f"\n{outcome.verdict}: {name}\n{outcome.by}")
     print(", ".join(f"{n} {verdict}" for verdict, n in sorted(Counter(o.verdict for o in found.values()).items())))
-    if not given.texts and not given.twenty:
+    if not given.patterns and not given.twenty:
         write_tables(everything, found)
     return 1 if left else 0
 

@@ -1,12 +1,29 @@
+"""Per-record gradients by every route, layer by layer."""
+
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fairdp.networks.backprop import RecordByRecord, _agree, backprop_of
-from fairdp.networks.extractors import mlp
-from fairdp.networks.layers import BOOKKEEPING
-from fairdp.networks.models import ScoreModel
-from fairdp.networks.terms import Passed
+from fairdp.networks.gradients import RecordByRecord, _agree, backprop_of
+from fairdp.networks.layers import (
+    BOOKKEEPING,
+    ApartTerm,
+    EmbeddingTerm,
+    HeadTerm,
+    LinearTerm,
+    Passed,
+    PositionsTerm,
+    WrittenTerm,
+    conv_terms,
+    has_bookkeeping,
+    rounding_bound,
+    row_norms,
+    why_refused,
+)
+from fairdp.networks.model import ScoreModel, mlp
+from fairdp.training.noise import MARGIN
 from score_models import MODELS, Lookup, assert_right, build, naive_gradients, norms_and_sum, records
 
 
@@ -214,9 +231,8 @@ def test_dropout_stays_per_record_and_runs():
     assert total.isfinite().all()
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_a_dead_embedding_has_finite_gradients(normalize: bool):
-    model = ScoreModel(mlp(5, (4,), normalize_embedding=normalize), (5,))
+def test_a_dead_embedding_has_finite_gradients():
+    model = ScoreModel(mlp(5, (4,)), (5,))
     model.params[model.slices["1.weight"]] = 0.0
     model.params[model.slices["1.bias"]] = -1.0
     X, y = records(model)
@@ -307,3 +323,214 @@ def test_a_layer_with_a_hook_is_no_part_of_a_stack(kind):
     route = backprop_of(hooked)
     assert type(route) is RecordByRecord
     assert_right(route, hooked, *records(hooked))
+
+
+def _types(name: str) -> set[type]:
+    model = build(name)
+    X, _ = records(model)
+    return {type(term) for term in backprop_of(model).forward(X).backward(torch.ones(len(X)))[1:]}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("conv2d", WrittenTerm),
+        ("conv2d factored", PositionsTerm),
+        ("conv1d factored", PositionsTerm),
+        ("embedding", EmbeddingTerm),
+        ("linear on sequences", PositionsTerm),
+        ("mlp relu", LinearTerm),
+    ],
+)
+def test_the_smaller_form_is_chosen(name, expected):
+    assert _types(name) == {expected}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_convolution_by_hand(bias):
+    layer = nn.Conv1d(1, 1, 2, bias=bias)
+    inputs, deltas = torch.tensor([[[1.0, 2.0, 3.0]]]), torch.tensor([[[10.0, 1.0]]])
+    terms = conv_terms(layer, inputs, deltas, {"weight": slice(0, 2)} | ({"bias": slice(2, 3)} if bias else {}))
+    total = torch.zeros(3)
+    for term in terms:
+        term.add_weighted_sum(torch.tensor([2.0]), total)
+    # Weight: (10·1 + 1·2, 10·2 + 1·3) = (12, 23); bias: 11.
+    assert total.tolist() == [24.0, 46.0, 22.0 if bias else 0.0]
+    assert sum(term.squared_norms() for term in terms).item() == 12**2 + 23**2 + (11**2 if bias else 0)
+
+
+def test_only_exactly_known_layers_have_bookkeeping():
+    class Own(nn.Linear):
+        pass
+
+    assert all(has_bookkeeping(layer) for layer in (nn.Linear(1, 1), nn.Conv2d(1, 1, 1), nn.LayerNorm(2)))
+    assert not has_bookkeeping(Own(1, 1))
+    assert not has_bookkeeping(nn.Conv2d(1, 1, 3, padding="same"))
+    assert not has_bookkeeping(nn.Conv1d(1, 1, 3, padding=1, padding_mode="reflect"))
+    assert not has_bookkeeping(nn.Bilinear(1, 1, 1))
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(2), nn.BatchNorm2d(2), nn.BatchNorm3d(2), nn.SyncBatchNorm(2)])
+def test_batch_statistics_are_refused_with_a_remedy(layer):
+    assert "use nn.GroupNorm" in why_refused(layer)
+
+
+def test_layers_of_one_record_are_not_refused():
+    for layer in (*(kind for kind in BOOKKEEPING), nn.InstanceNorm2d):
+        assert why_refused(layer(2, 2) if layer not in (nn.Conv1d, nn.Conv2d) else layer(2, 2, 1)) is None
+
+
+def test_a_lazy_batch_norm_is_refused_too():
+    assert why_refused(nn.LazyBatchNorm1d()) is not None
+
+
+N = 5
+
+
+def _term(kind: str, seed: int = 0):
+    """A term and its per-record gradients written out by definition, shape (N, n_parameters)."""
+    rng = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=rng)
+
+    if kind == "linear":
+        a, d = normal(N, 3), normal(N, 2)
+        return LinearTerm(a, d.clone(), slice(0, 6), slice(6, 8)), torch.cat(
+            [torch.einsum("no,ni->noi", d, a).flatten(1), d], 1
+        )
+    if kind in ("positions", "many positions"):
+        length = 2 if kind == "positions" else 9
+        a, d = normal(N, 4, length), normal(N, 3, length)
+        term = PositionsTerm(a, d, slice(0, 12), slice(12, 15))
+        assert (term.gradients is None) == (kind == "positions")
+        return term, torch.cat([torch.einsum("nol,nil->noi", d, a).flatten(1), d.sum(2)], 1)
+    if kind == "embedding":
+        indices = torch.randint(3, (N, 4), generator=rng)
+        d = normal(N, 4, 2)
+        table = torch.zeros(N, 3, 2)
+        for record in range(N):
+            table[record].index_add_(0, indices[record], d[record])
+        return EmbeddingTerm(indices, d, slice(0, 6)), table.flatten(1)
+    if kind == "written":
+        gradients = normal(N, 4)
+        return WrittenTerm(gradients.clone(), slice(0, 4)), gradients
+    embeddings, dz = normal(N, 3), normal(N)
+    return HeadTerm(embeddings, dz, slice(0, 4)), dz[:, None] * torch.cat([embeddings, torch.ones(N, 1)], 1)
+
+
+KINDS = ("linear", "positions", "many positions", "embedding", "written", "head")
+
+
+def allowance(term) -> Tensor | float:
+    """The share of a squared norm that comes from Gram matrices."""
+    if isinstance(term, EmbeddingTerm):
+        return rounding_bound(term.deltas.norm(dim=2), n_terms=sum(term.deltas.shape[1:])).double()
+    if isinstance(term, PositionsTerm) and term.gradients is None:
+        n_terms = sum(term.inputs.shape[1:]) + term.deltas.shape[1]
+        return rounding_bound(term.inputs.norm(dim=1) * term.deltas.norm(dim=1), n_terms=n_terms).double()
+    return 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=5, deadline=None)
+@example(seed=52)
+@given(seed=st.integers(0, 1000))
+def test_norms_and_sums_follow_from_the_factors(kind, seed):
+    term, written = _term(kind, seed)
+    coefficients = torch.linspace(-1.0, 2.0, N)
+    total = torch.ones(written.shape[1])
+    squares, exact = term.squared_norms().double(), written.double().square().sum(1)
+    # Never below, or a record would go unclipped; above by what rounding may have taken, where positions cancel.
+    assert (squares >= (1 - 1e-5) * exact).all()
+    assert (squares <= (1 + 1e-4) * exact + 1e-5 + 2 * allowance(term)).all()
+    term.add_weighted_sum(coefficients, total)
+    torch.testing.assert_close(total, 1 + coefficients @ written, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_erased_record_adds_nothing_whatever_its_buffers_hold(kind):
+    term, written = _term(kind)
+    for buffer in ("inputs", "deltas", "gradients", "embeddings", "score_gradients"):
+        if isinstance(getattr(term, buffer, None), Tensor):
+            getattr(term, buffer)[1] = torch.nan
+    term.erase(torch.tensor([False, True, False, False, False]))
+    coefficients = torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])
+    total = torch.zeros(written.shape[1])
+    term.add_weighted_sum(coefficients, total)
+    torch.testing.assert_close(total, coefficients @ written, rtol=1e-4, atol=1e-5)
+
+
+def test_members_send_each_record_to_one_head():
+    embeddings, dz = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 1.0, 10.0])
+    term = HeadTerm(embeddings, dz, slice(1, 5), torch.tensor([1, 0, 1]))
+    total = torch.zeros(5)
+    term.add_weighted_sum(torch.ones(3), total)
+    assert total.tolist() == [0.0, 2.0, 1.0, 31.0, 11.0]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
+def test_cancellation_never_hides_a_gradient_from_the_gram_route(scale):
+    """Two large, nearly opposite contributions: the Gram matrices cancel, the sum of the gradient does not."""
+    rng = torch.Generator().manual_seed(0)
+    a = torch.randn(200, 64, 1, generator=rng) * scale
+    inputs = torch.cat([a, a + torch.randn(200, 64, 1, generator=rng)], 2)
+    deltas = torch.randn(200, 64, 1, generator=rng) * torch.tensor([1.0, -1.0])
+    term = PositionsTerm(inputs, deltas, slice(0, 64 * 64), None)
+    assert term.gradients is None
+    true = torch.einsum("nol,nil->noi", deltas.double(), inputs.double()).flatten(1).norm(dim=1)
+    stated = term.squared_norms().double().sqrt()
+    assert (stated.isnan() | (stated >= true * (1 - 1e-4))).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4])
+def test_cancellation_never_hides_a_gradient_of_an_embedding(scale):
+    rng = torch.Generator().manual_seed(0)
+    d = torch.randn(200, 1, 8, generator=rng) * scale
+    deltas = torch.cat([d, -d + torch.randn(200, 1, 8, generator=rng)], 1)
+    term = EmbeddingTerm(torch.zeros(200, 2, dtype=torch.long), deltas, slice(0, 8))
+    true = deltas.double().sum(1).norm(dim=1)
+    stated = term.squared_norms().double().sqrt()
+    assert (stated.isnan() | (stated >= true * (1 - 1e-4))).all()
+
+
+LONG = 3 * 10**7
+
+
+@pytest.fixture(scope="module")
+def long_row() -> Tensor:
+    """Entries that single precision adds worst: all equal, so that the sum outgrows each of them. 120 MB."""
+    return torch.full((1, LONG), 1e-3)
+
+
+def off_by(norms: Tensor) -> float:
+    return abs(float(norms[0]) / (float(torch.tensor(1e-3)) * LONG**0.5) - 1)
+
+
+def test_the_norm_of_a_long_tensor_is_far_within_the_margin(long_row):
+    """A hundredth of it, whichever term holds the row."""
+    one = torch.ones(1)
+    terms = (
+        WrittenTerm(long_row, slice(0, LONG)),
+        ApartTerm(long_row, torch.empty(0)),
+        LinearTerm(long_row, one[None], slice(0, LONG), None),
+        LinearTerm(one[None], long_row, slice(0, LONG), None),
+    )
+    for term in terms:
+        assert off_by(term.squared_norms().sqrt()) < (1 - MARGIN) / 100
+    head = HeadTerm(long_row, one, slice(0, LONG + 1)).squared_norms()
+    assert off_by((head - 1).sqrt()) < (1 - MARGIN) / 10
+
+
+def test_that_check_notices_a_norm_in_single_precision(long_row):
+    assert off_by(torch.linalg.vector_norm(long_row, dim=1)) > 1 - MARGIN
+
+
+def test_rows_of_usual_length_have_the_norm_that_torch_gives():
+    for width in (0, 1, 5, 2**16):
+        rows = torch.randn(3, width)
+        assert torch.equal(row_norms(rows), torch.linalg.vector_norm(rows, dim=1))
+    rows = torch.randn(3, 2**16 + 1)
+    torch.testing.assert_close(row_norms(rows), rows.double().norm(dim=1).float())
+    rows[0, -1] = torch.inf
+    assert row_norms(rows).isfinite().tolist() == [False, True, True]

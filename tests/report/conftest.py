@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from classifier_cases import CERTIFIED, fitted
+from classifier_cases import CERTIFIED
 from comparison_cases import row, write_comparison
-from fairdp.certify import rates
 from fairdp.report.model import read_model_report
-from fairdp.report.writing import run_report
+from fairdp.report.page import run_report
 from forgeries import forge, saved
+from pool import copied, saved_model
 
 ODD = ("<b>&\"'", "*x*|`y`[z](u)")
-ONE = {"certify_metrics": ("demographic_parity",)}
 
 
 def _forged(folder: Path) -> Path:
@@ -24,8 +23,7 @@ def _forged(folder: Path) -> Path:
 
 
 def _odd(folder: Path) -> Path:
-    fitted(**CERTIFIED, **ONE, sex=ODD * 300).save(folder)
-    return folder
+    return copied(saved_model(**CERTIFIED, sex=ODD * 300), folder)
 
 
 MODELS = {
@@ -37,18 +35,11 @@ MODELS = {
     "pure": lambda folder: saved("method fairfm", folder),
     "by moments": lambda folder: saved("moments accountant", folder),
     "missed": lambda folder: saved("required and missed", folder),
-    "diluted": lambda folder: saved("diluted", folder),
+    "met": lambda folder: saved("required and met", folder),
+    "random head": lambda folder: saved("random head", folder),
     "forged": _forged,
     "odd": _odd,
 }
-
-
-@pytest.fixture(scope="session", autouse=True)
-def remembered_rates():
-    """The pure and slow `score_box_bound`, computed once: many pages are about the same counts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rates, "score_box_bound", functools.cache(rates.score_box_bound))
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -82,8 +73,8 @@ def page_of(folder_of, tmp_path_factory):
 def _small_comparison(folder: Path) -> Path:
     """Methods, budgets, one run without privacy, and a control; names that a page must escape."""
     rows = [row("dpsgd", 0.5, 0.70, 0.10), row("dpsgd", 2.0, 0.75, 0.12), row("clean", None, 0.80, 0.15)]
-    rows += [row("fairdp_parity", 0.5, 0.72, 0.03, variant="x=</script>"), row("own <b>", 1.0, 0.6, 0.2)]
-    return write_comparison(folder, rows, [row("dpsgd", 0.5, 0.68, 0.08, at="fairdp_parity")])
+    rows += [row("fairdp_frontier", 0.5, 0.72, 0.03, variant="x=</script>"), row("own <b>", 1.0, 0.6, 0.2)]
+    return write_comparison(folder, rows, [row("dpsgd", 0.5, 0.68, 0.08, at="fairdp_frontier")])
 
 
 @pytest.fixture
@@ -104,7 +95,7 @@ def compared_pages(folder_of, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def report_of(folder_of):
-    """What a report knows of a model, read once."""
+    """The report model of a folder, read once."""
     return functools.cache(lambda kind: read_model_report(folder_of(kind)))
 
 

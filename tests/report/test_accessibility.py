@@ -6,7 +6,7 @@ import re
 import pytest
 
 from browser import axe_source, shown_dom, violations
-from fairdp.report.writing import run_report
+from fairdp.report.page import run_report
 from page_reading import parsed
 
 pytestmark = pytest.mark.more
@@ -48,7 +48,7 @@ def test_axe_finds_nothing(page_of, compared_pages, appendix, axe, tmp_path, whi
 
 
 def test_axe_finds_what_is_wrong(page_of, axe, tmp_path):
-    """The twin: grey on white, a table without a heading for its rows, a jump between headings."""
+    """Negative control: grey on white, a table without a heading for its rows, a jump between headings."""
     page = page_of("clean").replace("--quiet: #54606e", "--quiet: #b4c0ce").replace('<html lang="en">', "<html>")
     assert {found["rule"] for found in violations(page, tmp_path, axe=axe)} >= {"color-contrast", "html-has-lang"}
 

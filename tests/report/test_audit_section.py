@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairdp.report.writing import run_report
+from fairdp.report.page import run_report
 
 TEST = {
     "epsilon": 1.0,

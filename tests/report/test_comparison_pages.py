@@ -5,10 +5,8 @@ import json
 import pytest
 
 from comparison_cases import row
-from fairdp.report.comparison import Row, frontier_data, read_comparison
-from fairdp.report.conclusion import conclusions
-from fairdp.report.markers import marker_path
-from fairdp.report.writing import run_report
+from fairdp.report.charts import Row, conclusions, frontier_data, marker_path, read_comparison
+from fairdp.report.page import run_report
 from page_reading import parsed
 
 
@@ -29,7 +27,7 @@ def test_every_row_is_a_point_that_can_be_reached_by_keyboard(page):
     assert "DP-SGD: private only, ε = 0.5: accuracy 0.700 ± 0.010; AUC 0.800 ± 0.010" in labels[0]
     assert "ratio of rates –" in labels[0]
     assert any(label.startswith("No privacy, no fairness, not private") for label in labels)
-    control = "DP-SGD: private only, at the positive rate of “FairDP with a parity target”, ε = 0.5"
+    control = "DP-SGD: private only, at the positive rate of “FairDP frontier: our default”, ε = 0.5"
     assert any(label.startswith(control) for label in labels)
 
 
@@ -43,7 +41,7 @@ def test_names_cannot_leave_their_place(page):
     assert page.count("<script") == page.count("</script") == 2
     script = next(e for e in parsed(page).all("script") if e.attributes.get("type") == "application/json")
     names = [point["name"] for series in json.loads(script.text) for point in series]
-    assert "FairDP with a parity target, x=</script>, ε = 0.5" in names
+    assert "FairDP frontier: our default, x=</script>, ε = 0.5" in names
 
 
 def test_page_tells_costs_and_origin_but_no_date_or_machine(page):
@@ -95,7 +93,7 @@ def test_every_marker_has_an_outline_of_its_own():
 def test_a_comparison_ends_with_a_conclusion_that_follows_from_its_rows(page):
     last = parsed(page).all("section")[-1].text.rpartition("Conclusion")[2]
     assert (
-        "ε = 0.5: FairDP with a parity target, x=</script> is the most accurate, 0.720 ± 0.010, and has the smallest "
+        "ε = 0.5: FairDP frontier: our default, x=</script> is the most accurate, 0.720 ± 0.010, and has the smallest "
         "gap between groups, 0.030 ± 0.010 (in accuracy not told apart from it: DP-SGD: private only)." in last
     )
     assert "ε = 2: only DP-SGD: private only can be compared, with accuracy 0.750 ± 0.010." in last

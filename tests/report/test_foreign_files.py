@@ -1,10 +1,10 @@
-"""What `fairdp report` may replace."""
+"""Files that `fairdp report` may replace."""
 
 import pytest
 
 from classifier_cases import fitted
-from fairdp._checks import ParameterError
-from fairdp.report.writing import run_report
+from fairdp.errors import ParameterError
+from fairdp.report.page import run_report
 
 
 @pytest.mark.parametrize("name", ["page.html", "card.md"])

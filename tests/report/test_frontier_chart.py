@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fairdp.classifier import FairDPClassifier
-from fairdp.frontier.points import FrontierPoint, frontier_points
+from fairdp.frontier.curve import FrontierPoint, frontier_points
 from fairdp.report.charts import frontier_chart
 from fairdp.report.model import read_model_report
-from fairdp.report.writing import run_report
+from fairdp.report.page import run_report
 
 POINTS = [
     FrontierPoint(
@@ -45,12 +45,14 @@ def test_a_target_beyond_the_picture_is_not_drawn():
 def folder(tmp_path_factory):
     """A model with a frontier, and group names that pages must escape."""
     rng = np.random.default_rng(0)
-    n_records = 4000
+    n_records = 1500
     group = rng.integers(0, 2, n_records)
     X = rng.normal(size=(n_records, 3)).clip(-3, 3) / 3
     X[:, 1] = (X[:, 1] + group / 2) / 2
     y = (X[:, 0] + X[:, 1] + rng.normal(0, 0.2, n_records) > 0.3).astype(int)
-    model = FairDPClassifier(method="fairdp_frontier", epsilon=4.0, random_state=0)
+    model = FairDPClassifier(
+        method="fairdp_frontier", epsilon=4.0, random_state=0, n_steps=40, certify_metrics=("demographic_parity",)
+    )
     model.fit(X, y, sensitive_features=np.array(["<b>", "m"])[group])
     model.save(folder := tmp_path_factory.mktemp("frontier") / "model")
     return folder

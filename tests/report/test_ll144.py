@@ -10,15 +10,14 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from fairdp._files import json_bytes
-from fairdp.certify.rates import NoisySum, rate_of
-from fairdp.certify.record import certificate_record
-from fairdp.certify.scores import ScoreCounts
+from fairdp._io import json_bytes
+from fairdp.certify.certificate import ScoreCounts
+from fairdp.certify.statement import NoisySum, certificate_record, rate_of
 from fairdp.cli import fairdp
-from fairdp.config.certificate import SCORE_EDGES
 from fairdp.data.schema import TableSchema
-from fairdp.report.ll144 import ll144
-from fairdp.report.rendering import Beside, render_model
+from fairdp.parameters import SCORE_EDGES
+from fairdp.report.model import ll144
+from fairdp.report.page import render_model
 from page_reading import parsed
 
 SEXES, RACES = ("female", "male", "Unknown"), ("a", "b", "other")
@@ -170,7 +169,7 @@ def test_scoring_rates_are_shares_above_the_median(profile, report):
 def test_the_page_shows_them_with_source_and_date_and_no_threshold(report, profile, recorded):
     section = next(
         e
-        for e in parsed(render_model(report, Beside(profile=profile), format="html").decode()).all("section")
+        for e in parsed(render_model(report, profile=profile, format="html").decode()).all("section")
         if e.attributes["aria-labelledby"] == "profile"
     )
     text = section.text
@@ -182,7 +181,7 @@ def test_the_page_shows_them_with_source_and_date_and_no_threshold(report, profi
         assert words in text
     assert "four fifths" not in text.lower()
     assert "0.8 " not in text
-    markdown = render_model(report, Beside(profile=profile), format="markdown").decode()
+    markdown = render_model(report, profile=profile, format="markdown").decode()
     assert "## Local Law 144" in markdown
 
 
@@ -202,26 +201,20 @@ def test_columns_are_taken_by_their_names_or_as_they_were_named(report, names, a
 
 
 @pytest.mark.parametrize(
-    ("names", "asked", "words"),
+    ("names", "asked"),
     [
-        (("g1", "g2"), "ll144", "cannot tell sex and race by the names of 'g1', 'g2'; say which is which: ll144:sex="),
-        (("race", "ethnicity"), "ll144", "cannot tell sex and race"),
-        (("sex", "race"), "ll144:sex=gender", "must name sex or race with protected columns, which are 'sex', 'race'"),
-        (("sex", "race"), "ll144:age=sex", "must name sex or race"),
-        (("sex", "race"), "gdpr", "must be ll144, or ll144:sex=COLUMN,race=COLUMN, got 'gdpr'"),
+        *((("g1", "g2"), "ll144"), (("race", "ethnicity"), "ll144"), (("sex", "race"), "ll144:sex=gender")),
+        *((("sex", "race"), "ll144:age=sex"), (("sex", "race"), "gdpr")),
     ],
+    ids=str,
 )
-def test_nothing_is_guessed(report, names, asked, words):
-    with pytest.raises(ValueError, match=words) as found:
-        ll144(replace(report, schema=schema(*names)), asked)
-    assert "\n" not in str(found.value)
+def test_nothing_is_guessed(refuses, report, names, asked):
+    refuses(lambda: ll144(replace(report, schema=schema(*names)), asked))
 
 
-def test_without_counts_or_names_there_is_no_profile(report, report_of):
-    with pytest.raises(ValueError, match="needs a certificate"):
-        ll144(report_of("not certified"), "ll144")
-    with pytest.raises(ValueError, match="needs a schema that names"):
-        ll144(replace(report, schema=None), "ll144")
+def test_without_counts_or_names_there_is_no_profile(refuses, report, report_of):
+    refuses(lambda: ll144(report_of("not certified"), "ll144"))
+    refuses(lambda: ll144(replace(report, schema=None), "ll144"))
 
 
 @pytest.mark.more

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fairdp.classifier import FairDPClassifier
-from fairdp.report.writing import run_report
+from fairdp.report.page import run_report
 from page_reading import parsed
 
 KINDS = [
@@ -17,14 +17,14 @@ KINDS = [
     "dp_postprocess",
     "pure",
     "missed",
-    "diluted",
+    "random head",
     "forged",
     "odd",
 ]
 
 
 def check_document(page: str) -> None:
-    """What every page of ours keeps."""
+    """Rules that hold for every page."""
     root = parsed(page)
     assert root.all("html")[0].attributes["lang"] == "en"
     assert [len(root.all(tag)) for tag in ("h1", "main", "header", "footer", "title")][:4] == [1, 1, 1, 1]

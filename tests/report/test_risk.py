@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from fairdp.accounting.mechanisms import LaplaceRelease, SampledGaussian, epsilon_spent
-from fairdp.report.risk import FALSE_POSITIVE_RATES, curve_of, pure_curve, worst_of
+from fairdp.report.model import FALSE_POSITIVE_RATES, curve_of, pure_curve, worst_of
 
 RATES = np.array([0.0, *FALSE_POSITIVE_RATES, 0.3, 0.5, 0.9, 1.0])
 DELTA = 1e-5

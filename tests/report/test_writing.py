@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from fairdp.cli.report import report
-from fairdp.report.writing import run_report
+from fairdp.cli.check import report
+from fairdp.report.page import run_report
 from forgeries import flip, sum_up
 
 

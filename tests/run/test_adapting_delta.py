@@ -11,7 +11,9 @@ from sklearn.base import clone
 from classifier_cases import SHORT, people
 from fairdp import FairDPClassifier, GroupedData, ParameterError, tune
 from fairdp.cli import main
-from fairdp.saved.verify.folder import verify_folder
+from fairdp.saved.verify import verify_folder
+
+pytestmark = pytest.mark.usefixtures("rough_bounds")
 
 DECLARED = {"f": 100_000, "m": 150_000}
 

@@ -5,16 +5,17 @@ import pytest
 from scipy import stats
 
 from fairdp import FairDPClassifier
-from fairdp.certify.scores import release_scores
-from fairdp.config.preregistration import Preregistration
+from fairdp.certify.certificate import release_scores
+from fairdp.config import Preregistration
 from fairdp.data.grouped import GroupedData
-from fairdp.networks.extractors import logistic
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.model import ScoreModel, logistic
 from fairdp.releases import watching
 from fairdp.run import certifying
 from fairdp.run.certifying import ScoreTally, count_decisions, release_certificate
 from fairdp.run.predictor import Predictor
 from statistical import FALSE_ALARM, assert_plausible
+
+PARITY = ("demographic_parity",)
 
 
 def table(n_samples=600):
@@ -50,7 +51,7 @@ class TestCounts:
             certifying, "count_decisions", lambda *given: keys.append(given[-1]) or count_decisions(*given)
         )
         model = FairDPClassifier(
-            method="fairdp", predictor=kind, n_steps=20, sample_rate=0.2, random_state=0
+            method="fairdp", predictor=kind, n_steps=20, sample_rate=0.2, random_state=0, certify_metrics=PARITY
         ).fit_grouped(table())
         model.save(tmp_path / "model")
         published = b"".join(path.read_bytes() for path in (tmp_path / "model").iterdir())
@@ -143,7 +144,7 @@ class TestScores:
     def test_looks_and_scores_spend_what_is_accounted_in_all(self, chosen):
         """They leave last and once; what all releases about held-out records cost adds up to the stated epsilon."""
         seen = []
-        options = {"certify_metrics": ("demographic_parity",), "n_steps": 4, "sample_rate": 0.2, **chosen}
+        options = {"certify_metrics": PARITY, "n_steps": 4, "sample_rate": 0.2, **chosen}
         with watching(lambda release: seen.append(release) or release.noisy):
             model = FairDPClassifier(method="dpsgd", random_state=0, **options).fit_grouped(table())
         made = model.certificate_

@@ -20,7 +20,7 @@ from sklearn.preprocessing import (
 )
 
 from fairdp import SchemaEncoder
-from fairdp.run.pipelines import fitted_before
+from fairdp.classifier import fitted_before
 from reason_cases import APPLICANTS, applicants
 
 X = np.random.default_rng(0).normal(size=(40, 3))

@@ -4,10 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from opacus.accountants import PRVAccountant, RDPAccountant
 
-from fairdp.accounting.calibration import steps_within
-from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, steps_within
 from fairdp.commands.plan import CertificatePlan, plan_report
 
 ADULT = {"women": 10771, "men": 21790}
@@ -56,28 +54,16 @@ def test_the_noise_that_the_paper_needs(epsilon, by_moments, by_pld):
     assert all(0.999 * epsilon <= spent.epsilon <= epsilon for spent in found)
 
 
-def opacus_epsilon(sigma: float, accountant: str) -> float:
-    account = {"rdp": RDPAccountant, "pld": PRVAccountant}[accountant]()
-    account.history = [(sigma, PAPER["sample_rate"], PAPER["n_steps"])]
-    if accountant == "rdp":
-        return account.get_epsilon(1e-5)
-    return account._get_dprv(eps_error=1e-3, delta_error=1e-8).compute_epsilon(1e-5, 1e-8, 1e-3)[1]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("accountant", ["rdp", "pld"])
-def test_accountants_of_others_agree_about_given_noise(accountant):
-    """And notice noise that is two percent less."""
-    spent = privacy_of(noise_multiplier=1.98, accountant=accountant, **PAPER).epsilon
-    assert spent == pytest.approx(opacus_epsilon(1.98, accountant), rel=5e-3)
-    assert spent != pytest.approx(opacus_epsilon(1.94, accountant), rel=5e-3)
+def tiers(first):
+    """Methods of which some are enough for the first tier: the others differ in what is paid beside steps alone."""
+    return [name if name in first else pytest.param(name, marks=pytest.mark.more) for name in STEPPED]
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 @pytest.mark.parametrize("sizes", [ADULT, GUESSED], ids=["declared", "counted"])
-@pytest.mark.parametrize("method", STEPPED)
+@pytest.mark.parametrize("method", tiers(("fairdp", "dpsgd_f", "fairdp_frontier")))
 def test_epsilon_that_follows_is_the_one_that_needs_this_noise(method, sizes, accountant):
-    """There and back: sizes, surveys and decisions have the same share of an ε that follows as of one that is given."""
+    """There and back: sizes, queries and decisions have the same share of an ε that follows as of one that is given."""
     at = {"method": method, "group_sizes": sizes, "accountant": accountant, "n_steps": 40, "sample_rate": 0.1}
     followed = privacy_of(noise_multiplier=6.0, **at)
     again = privacy_of(epsilon=followed.epsilon, **at)
@@ -107,7 +93,7 @@ def largest_epsilon(spent, n_steps: int) -> float:
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
-@pytest.mark.parametrize("method", [*STEPPED, "dp_is_sgd"])
+@pytest.mark.parametrize("method", [*tiers(("fairdp", "fairdp_frontier")), "dp_is_sgd"])
 def test_as_many_steps_as_stay_within_epsilon(method, accountant):
     sizes = ADULT if method == "dp_is_sgd" else GUESSED
     at = {"method": method, "group_sizes": sizes, "accountant": accountant, "sample_rate": 0.1}
@@ -131,7 +117,9 @@ def test_the_search_for_the_last_step_ends_at_it(rate, sigma):
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
 def test_what_is_held_out_spends_no_more_than_either_accountant_states(accountant):
     spent = privacy_of(noise_multiplier=1.98, accountant=accountant, **PAPER)
-    assert set(spent.certify_epsilons.values()) == {min(spent.epsilon_rdp, spent.epsilon_pld)}
+    (held_out,) = set(spent.certify_epsilons.values())
+    # Rounded down at most as `noise_of_any_processor` does.
+    assert held_out == pytest.approx(min(spent.epsilon_rdp, spent.epsilon_pld), abs=1e-8, rel=0)
 
 
 def test_an_epsilon_that_follows_does_not_depend_on_what_was_counted():
@@ -148,48 +136,25 @@ def test_pld_gives_no_bound_at_a_tiny_delta():
     assert (spent.accountant, spent.epsilon, spent.epsilon_pld) == ("rdp", spent.epsilon_rdp, math.inf)
 
 
+NOISE = {"noise_multiplier": 1.0}
+
+
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"noise_multiplier": 1.0}, "noise_multiplier=1.0 alone fixes nothing; give n_steps, "),
-        (
-            {"noise_multiplier": 1.0, "epsilon": 2.0, "n_steps": 9},
-            "noise_multiplier=1.0 leaves no choice of both epsilon=2 and n_steps=9; leave out one of the three",
-        ),
-        ({"noise_multiplier": 1.0, "epsilon": math.inf}, "noise_multiplier=1.0 is noise, and epsilon=inf means none"),
-        ({"noise_multiplier": 0.0, "n_steps": 9}, "noise_multiplier must be positive, got 0.0"),
-        ({"noise_multiplier": math.inf, "n_steps": 9}, "noise_multiplier must be finite, got inf"),
-        ({"noise_multiplier": "1", "n_steps": 9}, "noise_multiplier must be positive, got '1'"),
-        ({"noise_multiplier": 0.05, "n_steps": 9}, "noise_multiplier=0.05 is too small for PLD; use accountant='rdp'"),
-        (
-            {"noise_multiplier": 0.3, "n_steps": 9000, "sample_rate": 0.5, "accountant": "rdp"},
-            "noise_multiplier=0.3 with n_steps=9000 spends more than 100 in ε; use more noise",
-        ),
-        ({"noise_multiplier": 1e3, "n_steps": 9}, "noise_multiplier=1000.0 with n_steps=9 spends less than 0.001 in ε"),
-        (
-            {"noise_multiplier": 0.7, "epsilon": 4.0, "sample_rate": 1.0},
-            "noise_multiplier=0.7 leaves room for no step within epsilon=4; use more noise or more epsilon",
-        ),
-        ({"noise_multiplier": 1e3, "epsilon": 8.0}, "noise_multiplier=1000.0 leaves room for more than 1,000,000 step"),
-        (
-            {"noise_multiplier": 3.0, "n_steps": 9, "method": "dp_is_sgd", "group_sizes": GUESSED},
-            "noise_multiplier=3.0 with n_steps would make ε follow from the noisy sizes",
-        ),
-        ({"accountant": "prv"}, "accountant must be one of pld, rdp; got 'prv'"),
-        (
-            {"epsilon": 0.002, "accountant": "rdp"},
-            "epsilon=0.002 is too small for the moments accountant at delta=1e-05; .*pld",
-        ),
-        *(
-            (
-                {"noise_multiplier": 1.0, "n_steps": 9, "method": name},
-                f"noise_multiplier=1.0 is the noise of .*{name!r}",
-            )
-            for name in ("clean", "fairsmooth", "fairfm", "fairfm_smooth")
-        ),
+        NOISE,
+        {**NOISE, "epsilon": 2.0, "n_steps": 9},
+        {**NOISE, "epsilon": math.inf},
+        *({"noise_multiplier": value, "n_steps": 9} for value in (0.0, math.inf, "1", 0.05, 1e3)),
+        {"noise_multiplier": 0.3, "n_steps": 9000, "sample_rate": 0.5, "accountant": "rdp"},
+        {"noise_multiplier": 0.7, "epsilon": 4.0, "sample_rate": 1.0},
+        {"noise_multiplier": 1e3, "epsilon": 8.0},
+        {"noise_multiplier": 3.0, "n_steps": 9, "method": "dp_is_sgd", "group_sizes": GUESSED},
+        {"accountant": "prv"},
+        {"epsilon": 0.002, "accountant": "rdp"},
+        *({**NOISE, "n_steps": 9, "method": name} for name in ("clean", "fairsmooth", "fairfm", "fairfm_smooth")),
     ],
+    ids=str,
 )
-def test_what_makes_no_sense_is_refused_in_one_line(changes, message):
-    with pytest.raises(ValueError, match=f"^{message}") as refusal:
-        plan_of(**changes)
-    assert "\n" not in str(refusal.value)
+def test_what_makes_no_sense_is_refused_in_one_line(refuses, changes):
+    refuses(lambda: plan_of(**changes), *changes)

@@ -1,89 +1,18 @@
-"""Looks at the held-out records: what dilution makes of them, whose coins they toss, and whom they are about."""
+"""Looks at the held-out records: whose coins they toss, and whom they are about."""
 
-import functools
 import math
 
 import numpy as np
-import pytest
 from scipy import stats
 
-from classifier_cases import fitted, people
-from fairdp.certify import certificate as certificates
-from fairdp.certify.estimates import estimated_metrics
-from fairdp.certify.gaussian import smoothed_probability
-from fairdp.certify.record import certificate_record
-from fairdp.config.preregistration import Preregistration
+from fairdp.certify.outlook import smoothed_probability
+from fairdp.config import Preregistration
 from fairdp.data.grouped import GroupedData
-from fairdp.metrics.rates import decision_counts
-from fairdp.networks.extractors import logistic
-from fairdp.networks.models import ScoreModel
+from fairdp.metrics import decision_counts
+from fairdp.networks.model import ScoreModel, logistic
 from fairdp.run.certifying import count_decisions, release_certificate
 from fairdp.run.predictor import Predictor
 from statistical import FALSE_ALARM, assert_plausible
-
-PARITY = {"certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}
-
-
-@functools.cache
-def diluted_model():
-    return fitted(**{**PARITY, "certify_metrics": ("demographic_parity", "equal_opportunity")}, target_tau=0.1)
-
-
-class TestTarget:
-    def test_every_bound_meets_the_target_by_just_enough_dilution(self):
-        model = diluted_model()
-        undiluted = release_of(model)
-        largest = max(gap.tau for gap in undiluted.gaps.values())
-        assert largest > 0.1
-        assert model.predictor_.dilution == pytest.approx(1 - 0.1 / largest)
-        taus = [gap.tau for gap in model.certificate_.gaps.values()]
-        assert max(taus) == pytest.approx(0.1)
-        assert all(tau <= 0.1 * (1 + 1e-12) for tau in taus)
-        assert model.certificate_.about.predictor.dilution == model.predictor_.dilution
-
-    def test_a_target_that_is_met_dilutes_nothing(self):
-        model = fitted(target_tau=0.999, **PARITY)
-        assert model.predictor_.dilution == 0
-        np.testing.assert_array_equal(
-            model.predict(people()[0]), (model.decision_function(people()[0]) >= 0).astype(int)
-        )
-
-    def test_the_estimated_accuracy_is_the_mixture(self):
-        model = diluted_model()
-        counts = np.array(model.certificate_.counts).clip(min=0)
-        share, constant = model.predictor_.dilution, model.predictor_.constant
-        own = (counts[:, 0, 0].sum() + counts[:, 1, 1].sum()) / counts.sum()
-        of_constant = counts[:, constant].sum() / counts.sum()
-        assert of_constant >= 0.5
-        assert estimated_metrics(model.certificate_)["accuracy"] == pytest.approx(
-            (1 - share) * own + share * of_constant
-        )
-        assert certificate_record(model.certificate_)["dilution"]["accuracy_undiluted"] == pytest.approx(own)
-
-    def test_the_true_gaps_of_chances_shrink_by_the_share(self):
-        """Exactly in chances; decisions by coins meet them, at a false-alarm rate of 1e-6 for each group."""
-        model, (X, y, a) = diluted_model(), people(30_000, seed=9)
-        chances = model.predictor_.chances(model.score_model_, X)
-        hard = Predictor().chances(model.score_model_, X)
-        for chosen in (y >= 0, y == 1):
-            own, diluted = (abs(p[chosen & (a == "f")].mean() - p[chosen & (a == "m")].mean()) for p in (hard, chances))
-            assert diluted == pytest.approx((1 - model.predictor_.dilution) * own, rel=1e-9)
-        for group in ("f", "m"):
-            n, positives = int(np.sum(a == group)), int(model.predict(X)[a == group].sum())
-            assert_plausible(stats.binomtest(positives, n, float(chances[a == group].mean())).pvalue, "decisions")
-
-
-def release_of(model):
-    """The certificate before dilution, from the counts that were released."""
-    made = model.certificate_
-    return certificates.certify(
-        np.array(made.counts),
-        epsilon=made.epsilons,
-        group_names=made.group_names,
-        expected_sizes=made.expected_sizes,
-        metrics=made.registration.metrics,
-        score_share=made.registration.score_share,
-    )
 
 
 def linear(*head):

@@ -11,11 +11,10 @@ from scipy.special import ndtr
 
 from classifier_cases import fitted, people
 from fairdp import FairDPClassifier
-from fairdp._files import to_plain
-from fairdp.certify.record import certificate_record
-from fairdp.config.parameters import DECLARED
-from fairdp.networks.extractors import logistic
-from fairdp.networks.models import ScoreModel
+from fairdp._io import to_plain
+from fairdp.certify.statement import certificate_record
+from fairdp.networks.model import ScoreModel, logistic
+from fairdp.parameters import DECLARED
 from fairdp.run.predictor import Predictor
 from statistical import FALSE_ALARM, assert_binomial, assert_plausible
 
@@ -60,14 +59,6 @@ class TestChances:
     @pytest.mark.parametrize("spread", [(0.7, 0.7, 0.0), (1.0, 1.0, 1.0)])
     def test_that_check_notices_a_fixed_bias_or_another_deviation(self, spread):
         assert monte_carlo_fit((0.1, 0.2), spread=spread) < FALSE_ALARM
-
-    @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
-    @pytest.mark.parametrize("constant", [0, 1])
-    def test_dilution_mixes_in_a_constant(self, kind, constant):
-        X = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
-        own = Predictor(kind=kind, key=KEY)
-        mixed = replace(own, dilution=0.4, constant=constant)
-        assert mixed.chances(THREE, X) == pytest.approx(0.6 * own.chances(THREE, X) + 0.4 * constant)
 
     @pytest.mark.parametrize("kind", DECLARED["predictor"].choices)
     def test_scores_that_are_known_are_not_computed_again(self, kind, monkeypatch):
@@ -147,10 +138,9 @@ class TestCoins:
     def test_chances_that_differ_are_met_on_average(self):
         """Decisions of different chances spread less than a binomial, so its test errs on the safe side."""
         model, X = linear([2.0, -1.0, 0.2]), on_circle(20_000, seed=2)
-        for predictor in (SMOOTHED, replace(SMOOTHED, dilution=0.3, constant=1)):
-            chance = float(predictor.chances(model, X).mean())
-            positives = int(predictor.decisions(model, X).sum())
-            assert_plausible(stats.binomtest(positives, 20_000, chance).pvalue, "positive decisions")
+        chance = float(SMOOTHED.chances(model, X).mean())
+        positives = int(SMOOTHED.decisions(model, X).sum())
+        assert_plausible(stats.binomtest(positives, 20_000, chance).pvalue, "positive decisions")
 
     def test_another_key_is_another_coin(self):
         X = on_circle(20_000)
@@ -170,14 +160,12 @@ def blocks_of_decisions(*, by_id):
 class TestInputAgnosticBound:
     @staticmethod
     def largest_excess(shrunk=1.0):
-        """How far the true gap is above the bound (times a factor), at worst over models and populations."""
+        """Distance of the true gap above the bound (times a factor), at worst over models and populations."""
         rng, excesses = np.random.default_rng(4), []
         for _ in range(60):
             head = rng.normal(size=4) * rng.choice([0.05, 0.5, 3.0])
             model = linear(head)
-            predictor = Predictor(
-                kind="smoothed", smoothing=float(rng.uniform(0.3, 3)), dilution=float(rng.choice([0, 0.4])), key=KEY
-            )
+            predictor = Predictor(kind="smoothed", smoothing=float(rng.uniform(0.3, 3)), key=KEY)
             # Two groups on either side of the decision, far out where the chances differ most.
             side = np.repeat([1.0, -1.0], 50)[:, None]
             X = (side * 10 ** rng.uniform(-1, 3) * head[:3] + rng.normal(size=(100, 3))).astype(np.float32)
@@ -193,10 +181,8 @@ class TestInputAgnosticBound:
         assert self.largest_excess(shrunk=0.98) > 1e-3
 
     @pytest.mark.parametrize("kind", ["deterministic", "gibbs"])
-    def test_fixed_decisions_have_no_such_bound_but_diluted_ones_do(self, kind):
-        predictor = Predictor(kind=kind, key=KEY)
-        assert predictor.input_agnostic_tau(THREE) is None
-        assert replace(predictor, dilution=0.4).input_agnostic_tau(THREE) == pytest.approx(0.6)
+    def test_fixed_decisions_have_no_such_bound(self, kind):
+        assert Predictor(kind=kind, key=KEY).input_agnostic_tau(THREE) is None
 
 
 class TestRefusals:
@@ -204,7 +190,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^person_ids has 3 entries, but X has 5 records\.$"):
             SMOOTHED.decisions(EVEN, on_circle(5), range(3))
 
-    @pytest.mark.parametrize("changes", [{"kind": "gibbs"}, {"kind": "smoothed"}, {"dilution": 0.1}], ids=str)
+    @pytest.mark.parametrize("changes", [{"kind": "gibbs"}, {"kind": "smoothed"}], ids=str)
     def test_coins_need_a_key(self, changes):
         with pytest.raises(ValueError, match=r"^a predictor that tosses coins needs a key\.$"):
             Predictor(**changes).decisions(EVEN, on_circle(5))
@@ -229,7 +215,7 @@ class TestSavedPredictors:
         assert shown[0] == shown[1] != shown[2]
         assert json.loads(shown[3])["key_id"] is None
 
-    @pytest.mark.parametrize("changes", [{"predictor": "gibbs"}, {"predictor": "smoothed", "target_tau": 0.2}], ids=str)
+    @pytest.mark.parametrize("changes", [{"predictor": "gibbs"}, {"predictor": "smoothed"}], ids=str)
     def test_a_saved_model_makes_the_same_decisions(self, tmp_path, changes):
         model = fitted(**changes, certify_fraction=0.2, certify_metrics=("demographic_parity",))
         model.save(tmp_path / "model")

@@ -11,20 +11,20 @@ from scipy import stats
 
 from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
-from fairdp.accounting.account import SizesNoise
-from fairdp.commands.fit import run_fit
-from fairdp.commands.fit_task import FitTask
+from fairdp.accounting.plan import SizesNoise
+from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
 from fairdp.releases import watching
-from fairdp.run.hold_out import counted_sizes, floored, hold_out
-from fairdp.run.progress import Progress
-from fairdp.run.settings import RunSettings
-from fairdp.saved.verify.folder import verify_folder
+from fairdp.run.settings import Progress, RunSettings, counted_sizes, floored, hold_out
+from fairdp.saved.verify import verify_folder
 from statistical import FALSE_ALARM, assert_plausible
 
+pytestmark = pytest.mark.usefixtures("rough_bounds")
+
 SHORT = {"method": "fairdp", "epsilon": 2.0, "n_steps": 4, "sample_rate": 0.2, "random_state": 0}
+SHORT["certify_metrics"] = ("demographic_parity",)
 STD = 19.9382
 
 
@@ -41,7 +41,7 @@ def parts_of(seed=0, **changes):
 
 
 def released(purpose: str, run) -> list:
-    """What leaves the records for a purpose while something runs."""
+    """Releases for one purpose while something runs."""
     seen = []
 
     def watch(release):
@@ -63,14 +63,14 @@ class TestNoise:
         return 2 * min(stats.chi2.cdf(statistic, errors.size), stats.chi2.sf(statistic, errors.size))
 
     def test_sizes_are_those_of_the_training_records_with_the_stated_noise(self):
-        """False-alarm rate 1e-6 on the scale of 600 draws; the twin notices a deviation that is 20 % off."""
+        """False-alarm rate 1e-6 on the scale of 600 draws; the negative control notices a deviation 20 % off."""
         errors = self.errors()
         assert_plausible(self.scale_is(STD, errors), "deviation of the noise on sizes")
         assert_plausible(stats.ttest_1samp(errors, 0).pvalue, "mean of the noise on sizes")
         assert self.scale_is(1.2 * STD, errors) < FALSE_ALARM
         assert self.scale_is(STD / 1.2, errors) < FALSE_ALARM
 
-    def test_they_leave_by_the_door_once(self):
+    def test_they_leave_by_the_release_point_once(self):
         (sizes,) = released("sizes", lambda: parts_of())
         assert (sizes.law, sizes.scale) == ("discrete_gaussian", STD)
         assert sizes.exact.tolist() == parts_of().train.group_sizes.tolist()
@@ -213,7 +213,7 @@ def neighbours(folder: Path, row: int, **changes) -> list[dict[str, bytes]]:
 
 
 class TestNeighbours:
-    @pytest.mark.parametrize("row", [0, 1, 2, 3])
+    @pytest.mark.parametrize("row", [0, 3])
     def test_with_the_same_releases_their_folders_are_the_same_to_the_byte(self, tmp_path, row):
         """So nothing in them comes from the records but what was released: no count, no hash, no order."""
         whole, without = neighbours(tmp_path, row)

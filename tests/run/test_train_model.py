@@ -2,10 +2,10 @@
 
 import pytest
 
-from fairdp.config.defaults import check_groups
+from fairdp.config import check_groups
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import resumed_checkpoint
-from fairdp.run.progress import Progress
+from fairdp.run.settings import Progress
 
 
 def test_a_seed_gives_independent_streams_that_can_be_repeated():

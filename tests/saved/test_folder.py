@@ -14,16 +14,14 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp._checks import SavedModelError
 from fairdp.accounting.mechanisms import PrivacyBudget
-from fairdp.certify.certificate import NotCertified, certify
-from fairdp.certify.origin import HeldOutRecords, Origin
-from fairdp.certify.record import certificate_record
-from fairdp.config.certificate import NoCertificate
-from fairdp.config.model import ModelConfig
-from fairdp.networks.models import ParameterSmoothing, tensor_bytes
-from fairdp.run.made import made_now
-from fairdp.run.plan import plan_run
+from fairdp.certify.certificate import HeldOutRecords, NotCertified, Origin, certify
+from fairdp.certify.statement import certificate_record
+from fairdp.config import ModelConfig
+from fairdp.errors import SavedModelError
+from fairdp.networks.model import ParameterSmoothing, tensor_bytes
+from fairdp.parameters import NoCertificate
+from fairdp.run.plan import build_info, plan_run
 from fairdp.run.predictor import Predictor
 from fairdp.saved import folder as artifacts
 from fairdp.saved.folder import SCHEMA_VERSION, ModelRecord, SavedModel, read_model, write_model
@@ -49,7 +47,7 @@ RECORD = ModelRecord(
     feature_names=None,
     predictor=Predictor(flips=((0.0, 1.0), (0.5, 1.0)), key="00"),
     notes={},
-    made=made_now(),
+    made=build_info(),
     model=ModelConfig(kind="logistic"),
     shape=(2,),
     heads=(2, 3),
@@ -129,7 +127,7 @@ def test_a_model_is_five_files_and_nothing_beside_them(folder):
 
 
 def is_pickle(content: bytes) -> bool:
-    """Whether a reader of pickles would get to the end: protocol 2 and later start with 0x80."""
+    """True if a reader of pickles would get to the end: protocol 2 and later start with 0x80."""
     try:
         return content[:1] == b"\x80" or bool(list(pickletools.genops(content)))
     except Exception:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from classifier_cases import CERTIFIED, fitted, people
 from fairdp import FairDPClassifier, load_dataset
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.model import ScoreModel
 from fairdp.saved import onnx as export
-from fairdp.saved import onnx_graph
+from fairdp.saved import onnx as onnx_graph
 from fairdp.saved.onnx import onnx_bytes, write_onnx
 from onnx_cases import ROUNDING, Own, metadata_of, outputs_of, session_of
 
@@ -64,7 +64,7 @@ class TestScores:
             assert_decides_as(model, content, records)
 
     def test_that_check_knows_another_model(self):
-        """The twin of all comparisons here: one step more of training is noticed."""
+        """The negative control of all comparisons here: one step more of training is noticed."""
         with pytest.raises(AssertionError, match="Not equal to tolerance"):
             assert_decides_as(fitted(n_members=3, n_steps=21), plain()[1], people()[0])
 
@@ -85,7 +85,7 @@ class TestScores:
 
     @pytest.mark.more
     @pytest.mark.needs_data("adult")
-    @pytest.mark.parametrize("method", ["fairdp_parity", "fairdp", "dpsgd", "fairsmooth"])
+    @pytest.mark.parametrize("method", ["raco_dp", "fairdp", "dpsgd", "fairsmooth"])
     def test_of_all_test_records_of_adult(self, method):
         settings = {"n_steps": 20, "sample_rate": 0.02, "n_draws": 20, "certify_fraction": 0.0, "random_state": 0}
         data = adult()
@@ -102,8 +102,8 @@ class TestScores:
             {"model": "logistic"},
             {"method": "fairdp", "bias": False},
             {"method": "dpsgd_smooth", "bias": False, "n_draws": 5},
-            {"hidden": (8, 4), "activation": "tanh", "normalize_embedding": True},
-            {"method": "fairdp_parity", "model": "logistic"},
+            {"hidden": (8, 4), "activation": "tanh"},
+            {"method": "raco_dp", "model": "logistic"},
         ],
         ids=str,
     )
@@ -229,7 +229,6 @@ class TestRefusals:
         [
             ({"predictor": "gibbs"}, "by a secret coin for each person"),
             ({"predictor": "smoothed"}, "by a secret coin for each person"),
-            ({"target_tau": 0.05, **CERTIFIED}, "by a secret coin for each person"),
             ({"method": "dp_postprocess"}, "by group"),
         ],
         ids=str,
@@ -238,13 +237,6 @@ class TestRefusals:
         with pytest.raises(ValueError, match=rf"^this model decides {how}, but an ONNX file .* use fairdp predict"):
             write_onnx(fitted(**parameters), tmp_path / "model.onnx")
         assert os.listdir(tmp_path) == []
-
-    @pytest.mark.more
-    def test_a_target_that_needed_no_coins_is_none(self):
-        """The twin of the diluted model above."""
-        model = fitted(target_tau=0.999, **CERTIFIED)
-        assert not model.predictor_.tosses_coins
-        assert_decides_as(model, onnx_bytes(model), people()[0])
 
     def test_a_model_that_is_not_fitted(self):
         with pytest.raises(NotFittedError):

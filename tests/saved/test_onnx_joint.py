@@ -43,31 +43,29 @@ def images(channels=1, size=16):
 
 @cache
 def table():
-    """Numbers among the columns, so that rows have hats and bins."""
+    """Numbers among the columns, so that rows have linear splines and bins."""
     schema = TableSchema.from_dict(SCHEMA | {"declared": True})
     data = encode_table(table_of_people(), schema)
     model = FairDPClassifier(**JOINT, epsilon=2.0, n_steps=20).fit_grouped(data, feature_schema=schema.to_dict())
-    return priced(model), data.X
+    return priced(model), data.X, onnx_bytes(model)
 
 
 def test_of_a_table_with_numbers_for_one_record_and_for_many():
-    model, X = table()
+    model, X, content = table()
     assert model.score_model_.extractor.numeric
-    content = onnx_bytes(model)
     for records in (X, X[:1], X[:7]):
         assert_decides_as(model, content, records)
 
 
 def test_the_probability_is_not_made_from_the_score():
-    model, X = table()
-    theirs = outputs_of(onnx_bytes(model), X)
+    _, X, content = table()
+    theirs = outputs_of(content, X)
     assert np.abs(theirs["probability"] - 1 / (1 + np.exp(-theirs["score"]))).max() > 0.05
 
 
 def test_that_check_knows_other_prices():
-    """The twin of all comparisons here."""
-    model, X = table()
-    content = onnx_bytes(model)
+    """The negative control of all comparisons here."""
+    model, X, content = table()
     model.score_model_.cell_values = VALUES + 1e-4
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         assert_decides_as(model, content, X)

@@ -6,24 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from fairdp._checks import ParameterError
-from fairdp.accounting.account import privacy_spent
 from fairdp.accounting.mechanisms import PrivacyBudget, epsilon_spent
-from fairdp.accounting.plan import Plan, make_plan
-from fairdp.config.training import TrainConfig
+from fairdp.accounting.plan import Plan, make_plan, privacy_spent
+from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.methods.fairdp import fairdp
-from fairdp.networks.extractors import mlp
-from fairdp.networks.models import ScoreModel
+from fairdp.errors import ParameterError
+from fairdp.methods import fairdp
+from fairdp.networks.model import ScoreModel, mlp
 from fairdp.randomness import Generators
 from fairdp.releases import watching
-from fairdp.training.clipping import MARGIN
-from fairdp.training.loop import Trainer
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
+from fairdp.training.noise import MARGIN
 from score_models import naive_gradients
 from statistical import assert_normal
 
-BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5)
+BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5, accountant="rdp")
 CONFIG = TrainConfig(
     sample_rate=0.2,
     n_steps=12,
@@ -80,7 +77,7 @@ def test_removing_a_record_moves_the_vector_of_its_own_group_alone(n_members, ma
 
 
 def noise_of_steps(trainer: Trainer, n_steps: int) -> np.ndarray:
-    """What steps on empty batches release, shape (n_groups, …)."""
+    """Releases of steps on empty batches, shape (n_groups, …)."""
     return np.stack([trainer.release().double().numpy() for _ in range(n_steps)], axis=1).reshape(3, -1)
 
 

@@ -3,23 +3,20 @@ import pytest
 import torch
 from scipy import stats
 
-from fairdp.accounting.calibration import noise_multiplier_for
-from fairdp.accounting.mechanisms import PrivacyBudget
+from fairdp.accounting.mechanisms import PrivacyBudget, noise_multiplier_for
 from fairdp.accounting.plan import make_plan
-from fairdp.config.training import TrainConfig
+from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.randomness import Generators
+from fairdp.randomness import Generators, Stream
 from fairdp.releases import watching
-from fairdp.streams import Stream
-from fairdp.training.clipping import BoundedSum
-from fairdp.training.loop import Trainer
-from fairdp.training.noise import add_gaussian_noise
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
+from fairdp.training.noise import BoundedSum, add_gaussian_noise
 from score_models import build
 from statistical import assert_normal, assert_plausible
 
 STD = 0.37
+BUDGET = PrivacyBudget(epsilon=2.0, delta=1e-5, accountant="rdp")
 
 
 def release(n: int, *, std: float = STD, seed: int = 0, accounted=(1.0, 0.5)) -> np.ndarray:
@@ -81,9 +78,7 @@ def _zero_gradient_updates(allocation: str, n_steps: int) -> tuple[np.ndarray, f
         sample_rate=0.2, n_steps=n_steps, clip_norm=2.0, learning_rates=(1.0,), optimizer="sgd",
         weight_bound=np.inf, n_members=1, noise_allocation=allocation,
     )  # fmt: skip
-    plan = make_plan(
-        METHODS["fairdp"].recipe(config, (40.0, 10.0)), PrivacyBudget(epsilon=2.0, delta=1e-5), n_steps=n_steps
-    )
+    plan = make_plan(METHODS["fairdp"].recipe(config, (40.0, 10.0)), BUDGET, n_steps=n_steps)
     data = GroupedData(np.full((50, 5), np.nan, np.float32), np.zeros(50, int), np.repeat([0, 1], [40, 10]), ("a", "b"))
     state = TrainingState(build("mlp relu"), FlatOptimizer("sgd"), Generators.of(1).steps)
     trainer = Trainer(state, data, plan, config)
@@ -99,7 +94,7 @@ def _zero_gradient_updates(allocation: str, n_steps: int) -> tuple[np.ndarray, f
 def test_a_step_without_gradient_moves_by_the_planned_noise(allocation):
     """Records without finite gradient: what is left of a step is its noise, s of the plan, on every coordinate."""
     updates, std = _zero_gradient_updates(allocation, 400)
-    multiplier = noise_multiplier_for(PrivacyBudget(epsilon=2.0, delta=1e-5), sample_rate=0.2, n_steps=400)
+    multiplier = noise_multiplier_for(BUDGET, sample_rate=0.2, n_steps=400, accountant="rdp")
     sensitivities = 2.0 / 2 / np.array([8.0, 2.0])
     expected = multiplier * (np.linalg.norm(sensitivities) if allocation == "per_group" else sensitivities.max())
     assert std == pytest.approx(expected, rel=1e-9)
@@ -108,7 +103,7 @@ def test_a_step_without_gradient_moves_by_the_planned_noise(allocation):
         assert_normal(updates, 0.95 * std)
 
 
-def test_what_leaves_is_what_the_door_lets_out():
+def test_what_leaves_is_what_the_release_point_lets_out():
     """An audit sees the value before its noise and after it, and may hold it fixed."""
     seen, bounded = [], BoundedSum(torch.arange(5.0), np.array([0.1]))
     with watching(lambda release: seen.append(release) or np.full(5, 7.0)):

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.randomness import Generators
-from fairdp.streams import StepKeys, Stream
-from fairdp.training import sampling
-from fairdp.training.sampling import PoissonSampler, bernoulli_positions, blocks_of
+from fairdp.randomness import Generators, StepKeys, Stream
+from fairdp.training import noise as sampling
+from fairdp.training.noise import PoissonSampler, bernoulli_positions, blocks_of
 from statistical import assert_binomial, assert_plausible
 
 DRAWS = 4000
@@ -50,7 +49,7 @@ def test_two_records_are_drawn_independently():
 
 
 class FixedSize:
-    """What public code often does instead: a batch of fixed size, with the rate of an accountant for coins."""
+    """A shortcut common in public code: a batch of fixed size, with the rate of an accountant for coins."""
 
     def draw(self, keys: StepKeys) -> list[np.ndarray]:
         return [np.random.default_rng(keys.seed("batch")).choice(100, 10, replace=False)]
@@ -91,7 +90,7 @@ def test_the_same_keys_give_the_same_batch():
 def test_the_gaps_are_the_same_with_and_without_doubt(monkeypatch):
     """With an error bound of a whole gap every gap is in doubt, and computed with as many digits as it takes."""
     fast = [bernoulli_positions(3000, rate, Stream(bytes(32))) for rate in (0.01, 0.5, 0.999)]
-    monkeypatch.setattr(sampling, "_ERROR", 1.0)
+    monkeypatch.setattr(sampling, "_GAP_ERROR", 1.0)
     for rate, expected in zip((0.01, 0.5, 0.999), fast, strict=True):
         found = bernoulli_positions(150, rate, Stream(bytes(32)))
         assert np.array_equal(found, expected[expected < 150])

@@ -1,4 +1,4 @@
-"""What changes along a run besides the iterate: its average, and how far noise may carry a step."""
+"""Changes along a run besides the iterate: its average, and how far noise may carry a step."""
 
 from dataclasses import replace
 
@@ -8,14 +8,12 @@ import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
-from fairdp.config.training import TrainConfig
+from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
 from fairdp.methods import METHODS
-from fairdp.networks.extractors import logistic
-from fairdp.networks.models import ScoreModel
+from fairdp.networks.model import ScoreModel, logistic
 from fairdp.randomness import Generators
-from fairdp.training.loop import Trainer
-from fairdp.training.state import FlatOptimizer, TrainingState
+from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
 
 CONFIG = TrainConfig(sample_rate=0.3, n_steps=12, clip_norm=0.5, learning_rates=(2.0,), optimizer="sgd", max_gap=0.01)
 
@@ -25,7 +23,7 @@ def trainer(config: TrainConfig = CONFIG) -> Trainer:
     X, groups = rng.random((200, 3)).astype(np.float32), rng.integers(2, size=200)
     data = GroupedData(X, (X[:, 0] > 0.5).astype(np.int64), groups, ("a", "b"))
     sizes = tuple(float(size) for size in data.group_sizes)
-    recipe = METHODS["fairdp_parity"].recipe(config, sizes)
+    recipe = replace(METHODS["raco_dp"].recipe(config, sizes), averaging="second_half")
     plan = make_plan(recipe, PrivacyBudget(epsilon=1.0, delta=1e-5), n_steps=config.n_steps)
     state = TrainingState(ScoreModel(logistic(), (3,)), FlatOptimizer("sgd"), Generators.of(1).steps)
     return Trainer(state, data, plan, config)

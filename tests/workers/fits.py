@@ -6,8 +6,8 @@ import json
 
 from fairdp import METHODS, FairDPClassifier
 from fairdp.data.catalog import load_dataset
-from fairdp.saved.fitted import saved_form
-from fairdp.team import the_team
+from fairdp.distributed import process_group
+from fairdp.saved.folder import saved_form
 
 
 def digest(value: object) -> str:
@@ -39,7 +39,7 @@ def main() -> None:
     for method in given.methods.split(","):
         model = FairDPClassifier(method=method, n_steps=given.steps, random_state=0, group_sizes="public")
         found[method] = released(model.fit_grouped(data))
-    if the_team().is_first:
+    if process_group().is_rank_zero:
         print(json.dumps(found))
 
 

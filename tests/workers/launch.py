@@ -17,7 +17,7 @@ LINE = "fairdp: "
 
 @dataclass(frozen=True)
 class Ended:
-    """How a launch has ended: exit code, what was printed, and the seconds that it took."""
+    """The end of a launch: exit code, output, and duration in seconds."""
 
     code: int
     out: str
@@ -26,7 +26,7 @@ class Ended:
 
     @property
     def lines(self) -> list[str]:
-        """What fairdp said of why it ended."""
+        """The reason for the end that fairdp printed."""
         return [line for line in self.err.splitlines() if line.startswith(LINE)]
 
 

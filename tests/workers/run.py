@@ -29,7 +29,7 @@ COMMAND = "make workers"
 SIZES = (1, 2, 4, 8)
 N_STEPS, N_KILLS = 400, 10
 # Methods whose runs are killed, in turn, and the workers that they have.
-KILLED = (("fairdp", 4), ("fairdp_frontier", 4), ("fairdp_parity", 2), ("dpsgd_f", 8), ("raco_dp", 2))
+KILLED = (("fairdp", 4), ("fairdp_frontier", 4), ("dpsgd_f", 8), ("raco_dp", 2))
 Row = dict[str, Any]
 
 

@@ -10,9 +10,9 @@ import torch
 
 from fairdp import FairDPClassifier
 from fairdp.data.catalog import load_dataset
-from fairdp.run.progress import Progress
-from fairdp.team import shares, the_team
-from fairdp.training.shared_sums import summed_in_order
+from fairdp.distributed import process_group, shares
+from fairdp.run.settings import Progress
+from fairdp.training.sums import summed_in_order
 
 
 def seconds_of_steps(n_steps: int) -> tuple[float, int]:
@@ -28,12 +28,12 @@ def seconds_of_steps(n_steps: int) -> tuple[float, int]:
 
 def seconds_of_reduction(n_numbers: int, n_parts: int = 16) -> float:
     """Median seconds of the messages of a step: parts that are there already go to the first, and a sum comes back."""
-    team, ready, times = the_team(), torch.zeros(n_numbers), []
+    processes, ready, times = process_group(), torch.zeros(n_numbers), []
     for _ in range(30):
-        team.added(torch.zeros(1, dtype=torch.int64).numpy())
+        processes.all_reduce(torch.zeros(1, dtype=torch.int64).numpy())
         start = time.perf_counter()
-        total = summed_in_order([[60] * n_parts], lambda block, part: ready, n_numbers=n_numbers, team=team)
-        team.told(total[0].float())
+        total = summed_in_order([[60] * n_parts], lambda block, part: ready, n_numbers=n_numbers, processes=processes)
+        processes.broadcast(total[0].float())
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 
@@ -46,9 +46,9 @@ def main() -> None:
     torch.set_num_threads(1)
     step, n_numbers = seconds_of_steps(given.steps)
     reduction = seconds_of_reduction(n_numbers)
-    if the_team().is_first:
-        of_first = shares([1] * 16, the_team().size).count(0)
-        about = {"workers": the_team().size, "step": step, "reduction": reduction, "parameters": n_numbers}
+    if process_group().is_rank_zero:
+        of_first = shares([1] * 16, process_group().size).count(0)
+        about = {"workers": process_group().size, "step": step, "reduction": reduction, "parameters": n_numbers}
         print(json.dumps({**about, "parts_of_first": of_first}))
 
 

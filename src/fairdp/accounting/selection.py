@@ -1,4 +1,4 @@
-"""What it spends to train a random number of models and to keep the best of them."""
+"""Private selection: ε of training a random number of models and keeping the best of them."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -7,15 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from fairdp import _checks
-from fairdp._checks import ParameterError
-from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism, reading_epsilon
-from fairdp.accounting.reading import Reading
+from fairdp import errors
+from fairdp.accounting.mechanisms import RDP_ORDERS, LaplaceRelease, Mechanism, Reading, reading_epsilon
+from fairdp.errors import ParameterError
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSpend:
-    """What one trial may spend on a record of one group: trained on in all trials, or held out and counted in all."""
+    """Spending of one trial on a record of one group: trained on in all trials, or held out and counted in all."""
 
     mechanism: Mechanism
     held_out_epsilon: float = 0.0
@@ -181,7 +180,7 @@ def gamma_of(expected_trials: float) -> float:
     """
     from scipy.optimize import brentq
 
-    _checks.finite_positive(expected_trials=expected_trials)
+    errors.finite_positive(expected_trials=expected_trials)
     log_inverse = brentq(lambda t: math.expm1(t) / t - expected_trials, 1e-9, 50.0, xtol=1e-12)
     return math.exp(-log_inverse)
 
@@ -204,5 +203,5 @@ def largest_within(spent: Callable[[float], float], budget: float, *, start: flo
 
 
 def merged(plans: Sequence[dict[str, TrialSpend]]) -> dict[str, tuple[TrialSpend, ...]]:
-    """What candidates may spend on each group, from what each of them plans."""
+    """Distinct spendings of the candidates on each group, from the plan of each."""
     return {group: tuple(dict.fromkeys(plan[group] for plan in plans)) for group in plans[0]}

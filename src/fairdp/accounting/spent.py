@@ -1,24 +1,49 @@
-"""What a run has spent, as numbers that can be recomputed and as words that can be read."""
+"""The privacy record of a model: numbers from which ε can be recomputed, and the statement made from them."""
 
 import math
 from dataclasses import dataclass
 
-from fairdp._files import to_plain
 from fairdp._format import html_table, rounded_up
-from fairdp.accounting.ledger_note import LedgerNote
-from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism, reading_epsilon
-from fairdp.accounting.reading import Reading
+from fairdp._io import to_plain
+from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, Mechanism, Reading, reading_epsilon
 from fairdp.accounting.selection import Selection
-from fairdp.accounting.words import (
-    DECLARED,
-    NOISY,
-    PUBLISHED,
-    assumption_in_words,
-    statistics_in_words,
-    survey_in_words,
-)
-from fairdp.config.parameters import Parameters
+from fairdp.parameters import Parameters
 
+# How the sizes of the groups are known: counted with noise; counted exactly, because the user says they are public;
+# declared by the user or with the data; or counted exactly for a model that is not private anyway.
+NOISY, PUBLIC, DECLARED, EXACT = "noisy", "public", "declared", "exact"
+# Treated as public; the statement says so.
+READ_FROM_TABLE, BY_LABEL = "schema_read_from_table", "sizes_by_label"
+NAMES_READ, PUBLISHED = "group_names_read_from_records", "published_data_set"
+_ASSUMPTIONS = {
+    READ_FROM_TABLE: "column types, categories, ranges and group names were read from the table, because no schema "
+    "was declared",
+    BY_LABEL: "the number of records of each group with each label",
+    NAMES_READ: "the group names were read from the records, because none were declared",
+    PUBLISHED: "the data set is published, and the sizes of its groups with it",
+}
+# What stands before the model in a pipeline and has learnt from the rows: the code, and then the names of its steps.
+FITTED_BEFORE = "fitted_on_records_before: "
+# What a method releases beside the gradient.
+SOFT_PREDICTIONS, SOFT_PREDICTIONS_BY_LABEL = "soft_predictions_by_group", "soft_predictions_by_group_and_label"
+LONG_GRADIENTS = "long_gradients_by_group"
+_STATISTICS = {
+    SOFT_PREDICTIONS: "a histogram of soft predictions for each group",
+    SOFT_PREDICTIONS_BY_LABEL: "a histogram of soft predictions for each group and label",
+    LONG_GRADIENTS: "the number of gradients in each group that exceed the clip norm (it raises the group's clip norm, "
+    "and the noise with it)",
+}
+# What is released about all training records, outside the steps.
+FREQUENCIES, CENTRE, CELLS = "frequencies", "centre", "cells"
+DIRECTION, FRONTIER, RANKING = "direction", "frontier", "ranking"
+_SURVEYS = {
+    FREQUENCIES: "how often each input occurs, by which rare ones get more weight",
+    CENTRE: "the mean of the image features",
+    CELLS: "the number of records of each group and label",
+    DIRECTION: "positive decisions by group and label, again and again, while the prices of the groups are found",
+    FRONTIER: "positive decisions by group and label at every price of fairness",
+    RANKING: "records by label and predicted probability",
+}
 NOT_COVERED = (
     "exact metrics and record counts that commands print (for the data holder's eyes only)",
     "anything done to the data before training (scaling, selection)",
@@ -28,15 +53,63 @@ NOT_COVERED = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class LedgerNote:
+    """A model's entry in a ledger, and the spending of all entries of the table together by the last writing.
+
+    Nothing here depends on a record. The ``token`` is random and stands in the entry too, so that a ledger that was
+    restored from an older copy is noticed. ``epsilon`` composes the mechanisms, at the sum of their deltas; it holds
+    for a plan that was fixed in advance, and ``epsilon_sum`` in any case.
+    """
+
+    entry: int
+    token: str
+    table: str
+    epsilon: float
+    delta: float
+    epsilon_sum: float
+
+    def to_json(self) -> dict[str, object]:
+        """Under the names users see; the token is for the folder."""
+        return {
+            "entry": self.entry,
+            "table": self.table,
+            "epsilon_total": self.epsilon,
+            "delta_total": self.delta,
+            "epsilon_sum": self.epsilon_sum,
+        }
+
+
+def query_in_words(code: str) -> str:
+    """A release outside the steps."""
+    return _SURVEYS[code]
+
+
+def assumption_in_words(code: str) -> str:
+    """Something treated as public; an assumption stated by a user is in words already."""
+    if code.startswith(FITTED_BEFORE):
+        return (
+            f"what {code.removeprefix(FITTED_BEFORE)}, before the model in a pipeline, learnt from the private rows: "
+            "that is outside the guarantee, and no epsilon covers it (declare the columns instead, with "
+            "fairdp.SchemaEncoder or fit(..., schema=...), or scale by bounds that you know)"
+        )
+    return _ASSUMPTIONS.get(code, code)
+
+
+def statistics_in_words(code: str) -> str:
+    """Statistics released beside the gradient."""
+    return _STATISTICS[code]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PrivacySpent:
-    """The privacy record of a model, made by `fairdp.accounting.account.privacy_spent`.
+    """The privacy record of a model, made by `fairdp.accounting.plan.privacy_spent`.
 
     ``epsilon`` and ``epsilon_by_group`` come from the ``accountant``: the chosen one, but RDP where δ is too small for
     PLD. ``epsilon_rdp`` and ``epsilon_pld`` say what each of both gives; a bound that there is not is infinite, and all
-    are for a run without noise. ``mechanisms`` holds what was
-    accounted for a training record of each group and ``certify_epsilons`` what a certification record spent on its
-    noisy counts, enough to recompute both. A record is one or the other, so its group spends the larger of the two.
-    ``statistics`` and ``public_assumptions`` hold codes, which `fairdp.accounting.words` puts into words; an assumption
+    are for a run without noise. ``mechanisms`` holds what was accounted for a training record of each group and
+    ``certify_epsilons`` what a certification record spent on its noisy counts, enough to recompute both. A record is
+    one or the other, so its group spends the larger of the two.
+    ``statistics`` and ``public_assumptions`` hold codes, which `fairdp.accounting.spent` puts into words; an assumption
     may also be a user's own text. ``group_sizes`` is a code too: how the ``planned_sizes`` are known, which everything
     else follows from. Noisy ones cost the pure ``counts_epsilon``, or have Gaussian noise of deviation ``counts_std``.
     ``n_steps`` counts all noisy steps, of which ``look_steps`` are not trained on but make the ensemble of a look.
@@ -100,21 +173,63 @@ class PrivacySpent:
 def _statement_lines(spent: PrivacySpent) -> list[str]:
     if math.isinf(spent.epsilon):
         return ["This model is NOT private: it was trained without noise, and epsilon is infinite."]
+    is_laplace, reading = spent.noise_allocation == "laplace", spent.reading
+    is_pure = is_laplace and spent.selection is None and reading is None
+    epsilon = rounded_up(spent.epsilon)
     by_group = ", ".join(f"{name} {rounded_up(value)}" for name, value in spent.epsilon_by_group.items())
     lines = [
-        f"The model is {_level(spent)}-differentially private for adding or removing one record.",
+        f"The model is {epsilon if is_pure else f'({epsilon}, {spent.delta!r})'}-differentially private for adding or "
+        "removing one record.",
         f"Epsilon by group: {by_group}.",
-        *_delta_lines(spent),
-        *(_laplace_lines(spent) if spent.noise_allocation == "laplace" else _gaussian_lines(spent)),
-        *_survey_lines(spent),
-        *_histogram_lines(spent),
-        *_reading_lines(spent),
-        *_certification_lines(spent),
-        *_selection_lines(spent),
-        _group_sizes_line(spent),
-        *_ledger_lines(spent),
-        f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.",
     ]
+    n_samples = sum(spent.planned_sizes.values()) / (1 - spent.certify_fraction)
+    # Said where the default would not do for so many.
+    if not is_laplace and Parameters.delta * n_samples >= 1:
+        lines.append(f"Delta is below one over the number of records ({spent.group_sizes}: {n_samples:.2g}).")
+    lines += [_laplace_line(spent)] if is_laplace else _gaussian_lines(spent)
+    if spent.surveys:
+        each = "; ".join(f"{query_in_words(code)} (deviation {std:.4g})" for code, std in spent.surveys.items())
+        lines.append(
+            "Outside the steps, Gaussian noise was added to these numbers about all training records, of which one "
+            f"record moves each release by at most one, and epsilon above includes them: {each}."
+        )
+    if spent.histogram_epsilon:
+        lines.append(
+            "Decisions about the training records were counted by group and label with Laplace noise, for a pure "
+            f"epsilon of {rounded_up(spent.histogram_epsilon)}, included above."
+        )
+    if reading is not None:
+        lines.append(
+            f"The {reading.n_columns} columns of the table were read with noise, from all records: types, ranges, "
+            "categories and groups follow from counts with discrete Gaussian noise of deviation "
+            f"{reading.std:.4g}, and a value is named only if its noisy count is at least {reading.threshold} (delta "
+            f"{reading.delta:.2g}). Epsilon above includes it; alone it is "
+            f"{rounded_up(reading_epsilon(reading, spent.delta))}."
+        )
+    if spent.certify_epsilons:
+        lines.append(
+            f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on "
+            "but counted with noise for the fairness certificate, at a pure epsilon of at most "
+            f"{rounded_up(max(spent.certify_epsilons.values()))}{' beside the reading' if reading else ''}. A record "
+            "is either trained on or held out, so the guarantee is the larger of the two epsilons, not their sum."
+        )
+    if spent.selection is not None:
+        lines.append(
+            f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average; "
+            "nothing else about the trials may be shown, not even how many there were. Epsilon covers the whole "
+            "search, by Renyi divergences (Papernot and Steinke, 2022, with the logarithmic distribution); the figures "
+            "of the mechanism are those of one trial."
+        )
+    lines.append(_group_sizes_line(spent))
+    if (note := spent.ledger) is not None:
+        lines.append(
+            f"By the ledger (entry {note.entry}), all releases about table {note.table!r} until this was written "
+            f"spend ({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and "
+            f"epsilon {rounded_up(note.epsilon_sum)}, the simple sum, in any case."
+        )
+    elif PUBLISHED not in spent.public_assumptions:
+        lines.append("No ledger was kept: nothing else that was released about the records is added up.")
+    lines.append(f"Not covered: {', '.join(not_covered(spent)[:-1])}, and {NOT_COVERED[-1]}.")
     lines += [f"Assumed public: {assumption_in_words(code)}." for code in spent.public_assumptions]
     if spent.noise_seeded:
         lines.append(
@@ -124,37 +239,14 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
     return lines
 
 
-def _ledger_lines(spent: PrivacySpent) -> list[str]:
-    note = spent.ledger
-    if note is None:
-        published = PUBLISHED in spent.public_assumptions
-        return (
-            [] if published else ["No ledger was kept: nothing else that was released about the records is added up."]
-        )
-    return [
-        f"By the ledger (entry {note.entry}), all releases about table {note.table!r} until this was written "
-        f"spend ({rounded_up(note.epsilon)}, {note.delta:.4g}) together if they were planned in advance, and epsilon "
-        f"{rounded_up(note.epsilon_sum)}, the simple sum, in any case."
-    ]
-
-
-def not_covered(spent: PrivacySpent) -> list[str]:
-    """What no ε here covers; a choice made by a search that was accounted for is covered, any other is not."""
-    other = " otherwise" if spent.selection else ""
-    return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]
-
-
-def _level(spent: PrivacySpent) -> str:
-    epsilon = rounded_up(spent.epsilon)
-    pure = spent.noise_allocation == "laplace" and spent.selection is None and spent.reading is None
-    return epsilon if pure else f"({epsilon}, {spent.delta!r})"
-
-
-def _delta_lines(spent: PrivacySpent) -> list[str]:
-    n_samples = sum(spent.planned_sizes.values()) / (1 - spent.certify_fraction)
-    # The default would not do for so many.
-    said = spent.noise_allocation != "laplace" and Parameters.delta * n_samples >= 1
-    return [f"Delta is below one over the number of records ({spent.group_sizes}: {n_samples:.2g})."] if said else []
+def _laplace_line(spent: PrivacySpent) -> str:
+    return (
+        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise whose "
+        f"scale is {spent.noise_multiplier:.4g} times what one record can change in the L1 norm (functional "
+        "mechanism). "
+        f"{'' if spent.selection or spent.reading else 'The guarantee is pure: it holds with delta zero. '}Training "
+        "uses no group size."
+    )
 
 
 def _gaussian_lines(spent: PrivacySpent) -> list[str]:
@@ -168,33 +260,23 @@ def _gaussian_lines(spent: PrivacySpent) -> list[str]:
     gradient = spent.noise_multiplier
     if spent.statistics_multiplier:
         gradient = (gradient**-2 - spent.statistics_multiplier**-2) ** -0.5
-    return [
+    lines = [
         f"Mechanism: {spent.n_steps} steps; each samples every record independently with probability at most "
         f"{spent.sample_rate:.4g} (Poisson), clips its gradient to norm {spent.clip_norm:g} and adds noise of "
-        f"{gradient:.4g} times the sensitivity: {noise}.",
-        *_look_lines(spent),
-        *_statistics_lines(spent),
-        *([] if spent.selection else [_accountant_line(spent)]),
+        f"{gradient:.4g} times the sensitivity: {noise}."
     ]
-
-
-def _look_lines(spent: PrivacySpent) -> list[str]:
-    if not spent.look_steps:
-        return []
-    return [
-        f"Of these steps {spent.look_steps} are for looks during training: each makes the heads that are looked at, "
-        "and training goes on without it."
-    ]
-
-
-def _statistics_lines(spent: PrivacySpent) -> list[str]:
-    if not spent.statistics_multiplier:
-        return []
-    return [
-        f"Beside the gradient each step releases {statistics_in_words(spent.statistics)}, with noise of "
-        f"{spent.statistics_multiplier:.4g} times the sensitivity; both come from one sample and are accounted as one "
-        f"query, with a noise multiplier of {spent.noise_multiplier:.4g}."
-    ]
+    if spent.look_steps:
+        lines.append(
+            f"Of these steps {spent.look_steps} are for looks during training: each makes the heads that are looked "
+            "at, and training goes on without it."
+        )
+    if spent.statistics_multiplier:
+        lines.append(
+            f"Beside the gradient each step releases {statistics_in_words(spent.statistics)}, with noise of "
+            f"{spent.statistics_multiplier:.4g} times the sensitivity; both come from one sample and are accounted as "
+            f"one query, with a noise multiplier of {spent.noise_multiplier:.4g}."
+        )
+    return lines if spent.selection else [*lines, _accountant_line(spent)]
 
 
 def _accountant_line(spent: PrivacySpent) -> str:
@@ -212,69 +294,6 @@ def _accountant_line(spent: PrivacySpent) -> str:
         f"Accountant: PLD (privacy loss distribution); the moments accountant (RDP), a looser bound on "
         f"the same mechanism, gives {rounded_up(spent.epsilon_rdp)}."
     )
-
-
-def _laplace_lines(spent: PrivacySpent) -> list[str]:
-    return [
-        "Mechanism: the coefficients of each group's approximate loss are released once, with Laplace noise whose "
-        f"scale is {spent.noise_multiplier:.4g} times what one record can change in the L1 norm (functional "
-        "mechanism). "
-        f"{'' if spent.selection or spent.reading else 'The guarantee is pure: it holds with delta zero. '}Training "
-        "uses no group size."
-    ]
-
-
-def _survey_lines(spent: PrivacySpent) -> list[str]:
-    if not spent.surveys:
-        return []
-    each = "; ".join(f"{survey_in_words(code)} (deviation {std:.4g})" for code, std in spent.surveys.items())
-    return [
-        "Outside the steps, Gaussian noise was added to these numbers about all training records, of which one record "
-        f"moves each release by at most one, and epsilon above includes them: {each}."
-    ]
-
-
-def _histogram_lines(spent: PrivacySpent) -> list[str]:
-    if not spent.histogram_epsilon:
-        return []
-    return [
-        f"Decisions about the training records were counted by group and label with Laplace noise, for a pure epsilon "
-        f"of {rounded_up(spent.histogram_epsilon)}, included above."
-    ]
-
-
-def _reading_lines(spent: PrivacySpent) -> list[str]:
-    reading = spent.reading
-    if reading is None:
-        return []
-    return [
-        f"The {reading.n_columns} columns of the table were read with noise, from all records: types, ranges, "
-        f"categories and groups follow from counts with discrete Gaussian noise of deviation {reading.std:.4g}, and a "
-        f"value is named only if its noisy count is at least {reading.threshold} (delta {reading.delta:.2g}). Epsilon "
-        f"above includes it; alone it is {rounded_up(reading_epsilon(reading, spent.delta))}."
-    ]
-
-
-def _certification_lines(spent: PrivacySpent) -> list[str]:
-    if not spent.certify_epsilons:
-        return []
-    return [
-        f"A fraction of {spent.certify_fraction:g} of the records, chosen by a coin for each, was not trained on but "
-        f"counted with noise for the fairness certificate, at a pure epsilon of at most "
-        f"{rounded_up(max(spent.certify_epsilons.values()))}{' beside the reading' if spent.reading else ''}. A record "
-        "is either trained on or held out, so the guarantee is the larger of the two epsilons, not their sum."
-    ]
-
-
-def _selection_lines(spent: PrivacySpent) -> list[str]:
-    if spent.selection is None:
-        return []
-    return [
-        f"The model is the best of a random number of trials, {spent.selection.expected_trials:g} on average; nothing "
-        "else about the trials may be shown, not even how many there were. Epsilon covers the whole search, by Renyi "
-        "divergences (Papernot and Steinke, 2022, with the logarithmic distribution); the figures of the mechanism are "
-        "those of one trial."
-    ]
 
 
 def _group_sizes_line(spent: PrivacySpent) -> str:
@@ -298,3 +317,9 @@ def _group_sizes_line(spent: PrivacySpent) -> str:
 def sizes_deviation(spent: PrivacySpent) -> float:
     """Standard deviation of the noise on group sizes, Gaussian or Laplace; zero for none."""
     return spent.counts_std or (math.sqrt(2) / spent.counts_epsilon if spent.counts_epsilon else 0.0)
+
+
+def not_covered(spent: PrivacySpent) -> list[str]:
+    """Leaks that no ε here covers; a choice made by a search that was accounted for is covered, any other is not."""
+    other = " otherwise" if spent.selection else ""
+    return [f"{words}{other if words.startswith('hyper-parameters') else ''}" for words in NOT_COVERED]

@@ -1,23 +1,192 @@
 """The fairness certificate of a deployed predictor: noisy counts in, bounds on all gaps out."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairdp import _checks
-from fairdp._checks import ParameterError
-from fairdp._files import to_plain
 from fairdp._format import bound_above, html_table
-from fairdp.certify.claims import CertifiedGap, Dilution, Event
-from fairdp.certify.gaps import GapBound, gap_bound
-from fairdp.certify.gaussian import dilution_for
-from fairdp.certify.origin import Origin
-from fairdp.certify.release import Counts, arms_of, per_group, small
-from fairdp.certify.scores import ScoreCounts
-from fairdp.certify.shift import ShiftBound, bound_under_shift
-from fairdp.config.certificate import CERTIFIABLE, METRICS, NoCertificate
-from fairdp.config.preregistration import Preregistration
+from fairdp._io import to_plain
+from fairdp.certify.bounds import Counts, GapBound, arms_of, gap_bound, per_group, release_counts, small
+from fairdp.certify.outlook import ShiftBound, bound_under_shift
+from fairdp.config import Preregistration
+from fairdp.errors import ParameterError
+from fairdp.parameters import CERTIFIABLE, METRICS, SCORE_EDGES, NoCertificate
+from fairdp.randomness import RandBelow
+
+# By group, label and decision.
+NoisyCounts = tuple[tuple[tuple[int, ...], ...], ...]
+
+# What the data holder vouches for about fresh records, because it was not or could not be checked.
+UNUSED, UNUSED_UNCHECKED = "unused_as_far_as_equal_values_tell", "unused_unchecked"
+NOT_CHOSEN_BY_TEST = "nothing_chosen_by_test_records"
+EQUAL_ALLOWED = "equal_records_are_other_people"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifiedGap:
+    """One metric's bound: the gap is at most ``tau``; for demographic parity also the ratio is at least ``ratio``.
+
+    ``claimed`` is false where a fixed sequence ended before this metric: its ``tau`` of one says nothing.
+    """
+
+    tau: float
+    pair: tuple[str, str]
+    ratio: float | None = None
+    claimed: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event that may fail: its probability, and the construction that bounds it, ``"pair"`` or ``"score_box"``."""
+
+    failure_probability: float
+    construction: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionRule:
+    """The rule that was certified, as `Predictor` has it; ``key_id`` names the key of its coins, which stays secret."""
+
+    kind: str
+    smoothing: float
+    flips: tuple[tuple[float, float], ...] | None
+    key_id: str | None
+
+    @property
+    def tosses_coins(self) -> bool:
+        """True if two people with the same record may get different decisions."""
+        return self.kind != "deterministic" or self.flips is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutRecords:
+    """Records that a keyed coin for each held out of training: which fraction, and at which look they were counted.
+
+    Of several looks, ``met`` has the noisy counts of the earlier ones, all of which met what is required, and
+    ``missed`` those of the next, which did not and ended training; None if there was none.
+    """
+
+    fraction: float
+    look: int
+    met: tuple[NoisyCounts, ...] = ()
+    missed: NoisyCounts | None = None
+    kind: Literal["held_out"] = "held_out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierCertificate:
+    """Claims of an earlier certificate of the same model."""
+
+    confidence: float
+    epsilon: float
+    tau: dict[str, float]
+
+
+def share_of_alpha(number: int, of: int) -> float:
+    r"""The part of α that certificate k of N spends, so that all of them hold together; N = 0: there is no last one.
+
+    :math:`1 / N`, or :math:`6 / (\pi k)^2`; all parts together are at most one.
+    """
+    return 1 / of if of else 6 / (math.pi * number) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshRecords:
+    """Records that came after training.
+
+    Parameters
+    ----------
+    group_sizes
+        Whether their group sizes are ``"public"``, or ``"noisy"``: counted with noise.
+    sizes_epsilon
+        Pure ε that these counts cost.
+    earlier
+        What earlier certificates claimed, oldest first: picking the best of several would void them.
+    assumed
+        Codes of what the data holder vouches for; nothing in them depends on records.
+    series
+        Which of how many certificates that hold together this is; zero for a series without end. None: one by itself.
+    """
+
+    group_sizes: str
+    sizes_epsilon: float
+    earlier: tuple[EarlierCertificate, ...]
+    assumed: tuple[str, ...]
+    series: tuple[int, int] | None = None
+    kind: Literal["fresh"] = "fresh"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The model and the records that a certificate is about.
+
+    Parameters
+    ----------
+    model_sha256
+        Digest of the certified parameters.
+    smoothing
+        How the model is smoothed over its parameters, if it is.
+    noise_seeded
+        Whether the noise on the counts came from a fixed seed.
+    """
+
+    model_sha256: str
+    predictor: DecisionRule
+    smoothing: dict[str, object] | None
+    records: HeldOutRecords | FreshRecords
+    noise_seeded: bool
+
+    @property
+    def earlier(self) -> tuple[EarlierCertificate, ...]:
+        """Earlier certificates of the model, as far as this one names them."""
+        return self.records.earlier if isinstance(self.records, FreshRecords) else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreCounts:
+    """Noisy numbers of certification records by group, label and bin of their score.
+
+    A score is the model's chance of label 1, as `predict_proba` gives it. Counted once, for the deployed model.
+
+    Parameters
+    ----------
+    epsilons
+        Pure ε that a record of each group spends on this release; each count has a discrete Laplace draw of its own.
+    edges
+        Inner edges of the bins, fixed before anybody was counted; a score on an edge is in the bin above it.
+    counts
+        The released counts, shape (n_groups, 2, n_bins), with as many bins as edges and one more.
+    """
+
+    epsilons: tuple[float, ...]
+    edges: tuple[float, ...]
+    counts: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+def binned(
+    scores: NDArray[np.float64], labels: NDArray[np.int64], groups: NDArray[np.int64], n_groups: int
+) -> NDArray[np.int64]:
+    """Exact numbers of records by group, label and bin of their score, shape (n_groups, 2, n_bins): still private.
+
+    >>> binned(np.array([0.04, 0.05, 1.0]), np.array([0, 1, 1]), np.array([0, 0, 0]), 1)[0].sum(0).tolist()
+    [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    """
+    n_bins = len(SCORE_EDGES) + 1
+    cells = (2 * groups + labels) * n_bins + np.searchsorted(SCORE_EDGES, scores, side="right")
+    return np.bincount(cells, minlength=2 * n_groups * n_bins).reshape(n_groups, 2, n_bins)
+
+
+def release_scores(counts: Counts, *, epsilons: Sequence[float], rand_below: RandBelow) -> ScoreCounts | None:
+    """Counts of scores with exact discrete Laplace noise; None if no ε is kept for them."""
+    if not min(epsilons):
+        return None
+    noisy = release_counts(counts, epsilon=epsilons, rand_below=rand_below, purpose="scores")
+    counted = tuple(tuple(tuple(int(n) for n in row) for row in group) for group in noisy)
+    return ScoreCounts(epsilons=tuple(epsilons), edges=SCORE_EDGES, counts=counted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +219,6 @@ class Certificate:
     expected_sizes: tuple[float, ...]
     counts: tuple[tuple[tuple[int, ...], ...], ...]
     gaps: dict[str, CertifiedGap]
-    dilution: Dilution | None = None
     input_agnostic_tau: float | None = None
     scores: ScoreCounts | None = None
     about: Origin | None = None
@@ -73,7 +241,7 @@ class Certificate:
 
     @property
     def met(self) -> bool:
-        """Whether every metric meets what was required beforehand."""
+        """True if every metric meets what was required beforehand."""
         required = self.registration.require_tau
         return required is None or all(gap.tau <= required for gap in self.gaps.values())
 
@@ -106,7 +274,6 @@ class Certificate:
                 "epsilon_by_group": dict(zip(self.group_names, self.epsilons, strict=True)),
                 **self.gaps,
                 "events": self.events,
-                "dilution": self.dilution,
                 "input_agnostic_tau": self.input_agnostic_tau,
                 "group_names": self.group_names,
                 "expected_sizes": self.expected_sizes,
@@ -124,19 +291,6 @@ class Certificate:
         gaps = {name: replace(gap, tau=min(gap.tau, tau)) for name, gap in self.gaps.items()}
         return replace(self, gaps=gaps, input_agnostic_tau=tau)
 
-    def diluted(self, target_tau: float) -> "Certificate":
-        """The certificate of the predictor that is diluted just so far that every metric meets a target.
-
-        The gaps of chances shrink by the share exactly, so the bounds hold by the same event: no new records, no new
-        budget. The constant is the more frequent label by the noisy counts. A ratio can only rise, so its bound stays.
-        """
-        _checks.in_unit_interval(target_tau=target_tau)
-        share = max(dilution_for(gap.tau, target=target_tau) for gap in self.gaps.values())
-        negatives, positives = np.array(self.counts).sum((0, 2))
-        gaps = {name: replace(gap, tau=min(target_tau, (1 - share) * gap.tau)) for name, gap in self.gaps.items()}
-        dilution = Dilution(share=share, constant=int(positives > negatives), target_tau=target_tau)
-        return replace(self, gaps=gaps, dilution=dilution)
-
     def under_shift(self, shift: float) -> dict[str, float]:
         r"""Bounds after the shares of groups and labels, Pr(a, y), have moved by a total variation of ``shift``.
 
@@ -147,8 +301,7 @@ class Certificate:
         """
         bounds = {name: gap.tau for name, gap in self.gaps.items()}
         if "demographic_parity" in bounds:
-            shrunk = 1.0 if self.dilution is None else 1 - self.dilution.share
-            bounds["demographic_parity"] = shrunk * self._shift_bound().at(shift)
+            bounds["demographic_parity"] = self._shift_bound().at(shift)
         return bounds
 
     def _shift_bound(self) -> ShiftBound:
@@ -171,7 +324,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class NotCertified:
-    """That no bound is claimed, and why."""
+    """No bound is claimed; the reason says why."""
 
     reason: NoCertificate
     certified: bool = False
@@ -256,7 +409,7 @@ def certify(
 
 def _gap(metric: str, bounds: dict[str, GapBound], names: tuple[str, ...]) -> CertifiedGap:
     worst = max((bounds[kind] for kind in CERTIFIABLE[metric].rates), key=lambda bound: bound.tau)
-    ratio = worst.ratio if metric == "demographic_parity" else None
+    ratio = worst.ratio if CERTIFIABLE[metric].has_ratio else None
     return CertifiedGap(tau=worst.tau, pair=(names[worst.pair[0]], names[worst.pair[1]]), ratio=ratio)
 
 

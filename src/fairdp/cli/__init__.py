@@ -1,50 +1,50 @@
-"""The command line: parse, call one function, print. Heavy imports happen inside the commands."""
+"""The command `fairdp`: its list of commands, how they end, and who speaks where several processes run one.
+
+Heavy imports happen inside the commands.
+"""
 
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import click
 
-from fairdp._checks import InputError
-from fairdp.cli.audit import audit
-from fairdp.cli.bench import bench
-from fairdp.cli.certify import certify
-from fairdp.cli.compare import compare
-from fairdp.cli.data import data
-from fairdp.cli.demo import demo
-from fairdp.cli.exits import BAD_INPUT, DONE, INTERNAL, to_any_reader
-from fairdp.cli.export import export
-from fairdp.cli.fit import fit
-from fairdp.cli.flags import in_flags
-from fairdp.cli.interruption import (
+from fairdp.cli.check import certify, ledger, report, shift, sign, verify
+from fairdp.cli.options import OrderedGroup
+from fairdp.cli.train import fit, retarget, schema, tune
+from fairdp.cli.use import data, evaluate, export, methods, plan, predict
+from fairdp.commands.console import (
+    BAD_INPUT,
+    DONE,
+    INTERNAL,
     INTERRUPTED,
     TERMINATED,
     Terminated,
     end_workers,
     ended_in_words,
-    ending_in_order,
+    graceful_shutdown,
+    ignore_broken_pipe,
+    in_flags,
+    is_ending,
+    say,
 )
-from fairdp.cli.ledger import ledger
-from fairdp.cli.methods import methods
-from fairdp.cli.paper_bounds import paper_bounds
-from fairdp.cli.plan import plan
-from fairdp.cli.predict import evaluate, predict
-from fairdp.cli.report import report
-from fairdp.cli.reproduce import reproduce
-from fairdp.cli.retarget import retarget
-from fairdp.cli.schema import schema
-from fairdp.cli.sections import OrderedGroup
-from fairdp.cli.shift import shift
-from fairdp.cli.sign import sign
-from fairdp.cli.tune import tune
-from fairdp.cli.verify import verify
-from fairdp.cli.workers import among_workers, ending_at_once, may_speak
-from fairdp.commands.progress import say
-from fairdp.team import WorkerLost
+from fairdp.distributed import ALONE, Disagreement, ProcessGroup, WorkerLost, note, noted, process_group, world_size
+from fairdp.errors import InputError
 
+# What only the laboratory imports, and the extra `lab` installs.
+_LABORATORY = {"interpret", "joblib", "matplotlib", "opacus"}
+
+# What several processes do together; everything else they would do several times.
+_TOGETHER = ("fit",)
+
+# A message may quote what it refuses, of any length; the remedy stands at its end.
 _LONGEST_LINE = 1600
+
+# What a launch notes when a command has ended, and its exit code where that is not known yet.
+_ENDED, _FAILED = "ended", BAD_INPUT
 
 
 @click.group(
@@ -54,14 +54,14 @@ _LONGEST_LINE = 1600
 )
 @click.version_option(package_name="fairdp")
 def fairdp() -> None:
-    """Train classifiers that are differentially private and fair to groups, and see what that costs."""
+    """Train classifiers with differential privacy and certified group-fairness bounds."""
 
 
-_COMMANDS: dict[str, dict[click.Command, str]] = {
+_SUMMARIES: dict[str, dict[click.Command | str, str]] = {
     "Train": {
         schema: "Propose a schema for TABLE, for you to go through.",
         fit: "Train, certify, test and save a private classifier.",
-        tune: "The same with settings chosen by a search that is paid for.",
+        tune: "Like fit, with a hyper-parameter search included in epsilon.",
         retarget: "Move a saved model to another fairness target.",
     },
     "Use": {
@@ -76,23 +76,24 @@ _COMMANDS: dict[str, dict[click.Command, str]] = {
         shift: "Bound the gaps if the mix of groups and labels changes.",
         sign: "Sign a saved model.",
         ledger: "Show what was spent on your tables, and set limits.",
-        audit: "Attack the methods: does the stated epsilon hold?",
+        "fairdp_lab.cli:audit": "Attack the methods: does the stated epsilon hold?",
     },
     "Choose": {
-        demo: "Train the paper's method and the default side by side.",
+        "fairdp_lab.cli:demo": "Train the paper's method and the default side by side.",
         plan: "How many records, or which epsilon? Needs no data.",
-        compare: "Train methods at several budgets and show the trade-offs.",
+        "fairdp_lab.cli:compare": "Train methods at several budgets and show the trade-offs.",
         methods: "List the training methods.",
         data: "List and fetch the named data sets.",
     },
     "Research": {
-        paper_bounds: "Show the paper's own certificates of a saved model.",
-        reproduce: "Repeat a table or figure of the paper.",
-        bench: "Measure the speed beside plain training and Opacus.",
+        "fairdp_lab.cli:paper_bounds": "Show the paper's own certificates of a saved model.",
+        "fairdp_lab.cli:reproduce": "Repeat a table or figure of the paper.",
+        "fairdp_lab.cli:bench": "Measure the speed beside plain training and Opacus.",
     },
 }
-for heading, commands in _COMMANDS.items():
-    fairdp.add_commands(heading, commands)
+
+for heading, summaries in _SUMMARIES.items():
+    fairdp.add_commands(heading, summaries)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -112,7 +113,7 @@ def _exit_after(arguments: list[str]) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     warnings.showwarning = lambda message, *_: say(f"warning: {message}")
     try:
-        with ending_in_order():
+        with graceful_shutdown():
             _run(arguments)
         sys.exit(DONE)
     except click.exceptions.Exit as stop:
@@ -140,7 +141,7 @@ def _run(arguments: list[str]) -> None:
     # Not click's own `main`, which calls a closed pipe a failure.
     with among_workers(arguments), fairdp.make_context("fairdp", arguments) as context:
         try:
-            with to_any_reader():
+            with ignore_broken_pipe():
                 fairdp.invoke(context)
         except MemoryError:
             # Of a table, a schema or a model that is too large: nothing that the program could mend.
@@ -151,6 +152,11 @@ def _run(arguments: list[str]) -> None:
             command = _invoked(arguments)
             message = in_flags(error, command) if isinstance(error, InputError) else str(error)
             raise click.ClickException(message) from error
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _LABORATORY:
+                raise
+            needs = f"fairdp {arguments[0]} needs {error.name}, which is missing; run pip install 'fairdp[lab]'."
+            raise click.ClickException(needs) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
@@ -161,9 +167,9 @@ def _run(arguments: list[str]) -> None:
 
 
 def _damaged_model(arguments: list[str]) -> str | None:
-    """What is wrong with a model folder that a command was given, if anything is: then the command is not to blame."""
+    """The failed check of a model folder that a command was given, if any: then the command is not to blame."""
     from fairdp.saved.folder import MARKER
-    from fairdp.saved.verify.folder import verify_folder
+    from fairdp.saved.verify import verify_folder
 
     for folder in (Path(argument) for argument in arguments if os.path.exists(os.path.join(argument, MARKER))):
         failed = next((check for check in verify_folder(folder) if not check.passed), None)
@@ -176,17 +182,96 @@ def _invoked(arguments: list[str]) -> click.Command:
     """The command that was typed, or the one below it."""
     command: click.Command = fairdp
     for argument in arguments:
-        if not isinstance(command, click.Group) or argument not in command.commands:
+        below = command.get_command(click.Context(command), argument) if isinstance(command, click.Group) else None
+        if below is None:
             break
-        command = command.commands[argument]
+        command = below
     return command
 
 
 def _fail(message: str, code: int, error: BaseException | None = None) -> None:
     line = " ".join(message.split())
-    # A message may quote what it refuses, of any length; the remedy stands at its end.
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} … {line[-_LONGEST_LINE // 2 :]}"
     if may_speak(error):
         say(f"fairdp: {line}")
     sys.exit(code)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """End one of several processes as soon as its command has: torch, taking connections down, was seen to abort."""
+    try:
+        yield
+    except SystemExit as stop:
+        if _is_launched():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(stop.code if isinstance(stop.code, int) else 0)
+        raise
+
+
+@contextmanager
+def among_workers(arguments: list[str]) -> Iterator[None]:
+    """Run as one of the processes that a launcher has started; those that are not the first print nothing."""
+    # Of a store that is gone, torch would print its own frames beside our line.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+    try:
+        processes = process_group()
+    except (InputError, WorkerLost) as error:
+        raise click.ClickException(str(error)) from None
+    ended = noted(_ENDED)
+    if ended is not None:
+        # It was said then, and would be the same again.
+        raise click.exceptions.Exit(int(ended))
+    with _noting_the_end(processes), _in_its_place(processes, arguments):
+        yield
+
+
+@contextmanager
+def _noting_the_end(processes: ProcessGroup) -> Iterator[None]:
+    """To a launcher, whatever fails looks like a worker that was lost: what has ended by itself is not begun again."""
+    try:
+        yield
+    except Exception as error:
+        code = error.exit_code if isinstance(error, click.exceptions.Exit) else _FAILED
+        if not is_ending() and not isinstance(error.__cause__ or error, WorkerLost):
+            note(_ENDED, str(code))
+        raise
+    if processes.is_rank_zero:
+        note(_ENDED, str(DONE))
+
+
+@contextmanager
+def _in_its_place(processes: ProcessGroup, arguments: list[str]) -> Iterator[None]:
+    if processes.size == 1:
+        yield
+        return
+    named = next((argument for argument in arguments if not argument.startswith("-")), "")
+    if named and named not in _TOGETHER:
+        raise click.UsageError(f"fairdp {named} is one process: torchrun is for fit, and sweeps take --scheduler.")
+    if processes.is_rank_zero:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+def may_speak(error: BaseException | None = None) -> bool:
+    """True if this process says why the command ends: of several, the first that has a reason."""
+    processes = _known_processes()
+    # With the first process the store may go: whoever knows that it knows the same need not ask.
+    return processes.is_rank_zero if isinstance(error, Disagreement) else processes.speaks()
+
+
+def _known_processes() -> ProcessGroup:
+    """The process group that this process has joined; alone, where it could not."""
+    distributed = sys.modules.get("torch.distributed")
+    return process_group() if _is_launched() and distributed is not None and distributed.is_initialized() else ALONE
+
+
+def _is_launched() -> bool:
+    """True if there are several processes, as far as the environment makes sense."""
+    with suppress(InputError):
+        return world_size() > 1
+    return False

@@ -1,26 +1,160 @@
-"""Options that several commands share, and how numbers are read from the command line."""
+"""The parts that commands are made of: help with headings, options they share, and how values are read."""
 
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from fairdp.cli.flags import help_in_flags
-from fairdp.cli.sections import OUTPUT, Option
-from fairdp.config.declaration import Declaration
-from fairdp.config.parameters import DATA, DECLARED, PRIVACY
-from fairdp.config.reference import default_text
+from fairdp.commands.console import help_in_flags
+from fairdp.parameters import CERTIFICATE, DATA, DECLARED, EXPERT, PRIVACY, TARGET, Declaration
 
 if TYPE_CHECKING:
     from fairdp.commands.records import Source
-    from fairdp.data.formats import TableFormat
+    from fairdp.data.schema import TableFormat
 
+
+SEARCH, OUTPUT = "Search", "Output"
+SECTIONS = (DATA, SEARCH, PRIVACY, TARGET, CERTIFICATE, OUTPUT, EXPERT)
+
+# Width of the flags, the same under all headings; longer ones get their own line.
+_WIDTH, _NARROW = 30, 20
+
+# The name of what shows all options, and the note that it was asked for.
+_ALL = "help_all"
+SIZES = "women=900,men=1100"
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
+
+
+class Option(click.Option):
+    """An option that knows its heading, and asks for its default in words when its help is read.
+
+    The words follow from the methods, whose modules take a second to load.
+    """
+
+    def __init__(self, *args: Any, section: str, in_words: Callable[[], str] | None = None, **kwargs: Any) -> None:
+        self._in_words = in_words
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+    @property
+    def help(self) -> str | None:
+        """The help, with the default."""
+        default = self._in_words() if self._in_words else ""
+        return f"{self._help}  [default: {default}]" if default else self._help
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        self._help = text
+
+
+class SectionedCommand(click.Command):
+    """A command with so many options that its help needs headings, and shows the ``common`` ones unless asked."""
+
+    def __init__(self, *args: Any, common: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.common = {*common, "out", "overwrite", "verbose", "as_json", _ALL}
+        self.params.append(
+            Option(
+                ["--help-all"],
+                section=OUTPUT,
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_all,
+                help="Show all options and exit.",
+            )
+        )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, each under its heading."""
+        left_out, width = 0, _WIDTH if ctx.meta.get(_ALL) else _NARROW
+        for section, options in options_by_section(self, ctx).items():
+            shown = [option for option in options if ctx.meta.get(_ALL) or option.name in self.common]
+            left_out += sum(option not in shown and "--help" not in option.opts for option in options)
+            records = [record for option in shown if (record := option.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(section):
+                    formatter.write_dl([(flags.ljust(width), text) for flags, text in records])
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{ctx.command_path} --help-all shows {left_out} more options.")
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+class OrderedGroup(click.Group):
+    """A group whose help lists its commands in the order of work, each with its whole first sentence.
+
+    Those that were added under a heading stand under it, with a summary of one line. One that is named as
+    ``module:command`` is imported when it is called, or asked for its help.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._headings: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+        self._elsewhere: dict[str, str] = {}
+
+    def add_commands(self, heading: str, summaries: Mapping[click.Command | str, str]) -> None:
+        """Add commands under a heading."""
+        for command, summary in summaries.items():
+            if isinstance(command, str):
+                name = command.partition(":")[2].replace("_", "-")
+                self._elsewhere[name] = command
+            else:
+                self.add_command(command)
+                name = str(command.name)
+            self._headings[name], self._summaries[name] = heading, summary
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands as they were added."""
+        return list(self._headings) or list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, imported now if it is one from elsewhere."""
+        if cmd_name in self._elsewhere and cmd_name not in self.commands:
+            module, _, attribute = self._elsewhere[cmd_name].partition(":")
+            self.add_command(getattr(import_module(module), attribute), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def every_command(self) -> dict[str, click.Command]:
+        """All commands by name, imported."""
+        with click.Context(self) as context:
+            found = {name: self.get_command(context, name) for name in self.list_commands(context)}
+        return {name: command for name, command in found.items() if command is not None}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands; click would cut most sentences in their middle."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names))
+        for heading in dict.fromkeys(self._headings.get(name, "Commands") for name in names):
+            own = [name for name in names if self._headings.get(name, "Commands") == heading]
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), self._summary(name)) for name in own])
+
+    def _summary(self, name: str) -> str:
+        return self._summaries[name] if name in self._summaries else self.commands[name].get_short_help_str(limit=1000)
+
+
+def options_by_section(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
+    """The options of a command by their headings; those without one go under the output."""
+    options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
+    placed: dict[str, list[click.Option]] = {section: [] for section in SECTIONS}
+    for option in options:
+        placed[option.section if isinstance(option, Option) else OUTPUT].append(option)
+    return {section: found for section, found in placed.items() if found}
 
 
 class Separated(click.ParamType[tuple[Any, ...]]):
@@ -67,7 +201,6 @@ class ByGroup(click.ParamType[Any]):
         return {name: float(number) if "." in number else int(number) for name, number in numbers}
 
 
-SIZES = "women=900,men=1100"
 NAMES = Separated(str, "NAME,…", "sex,region")
 NUMBERS = Separated(float, "X,…", "0.007,0.005")
 WHOLE_NUMBERS = Separated(int, "N,…", "64,32")
@@ -85,20 +218,49 @@ _TYPES: dict[Any, click.ParamType[Any]] = {
 }
 
 
+def read_grid(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Read ``weight_bound=.25,.5`` as a parameter with its values, ``hidden=[32],[16,16]`` as one with lists."""
+    grid: dict[str, list[Any]] = {}
+    for text in values:
+        name, equals, rest = text.partition("=")
+        if not equals or not rest.strip():
+            raise click.BadParameter(f"{text!r} is not a parameter with values, such as weight_bound=.25,.5,1.")
+        parts = re.findall(r"[^,\[\]]*\[[^\]]*\]|[^,]+", rest)
+        grid.setdefault(name.strip().replace("-", "_"), []).extend(_value(part.strip()) for part in parts)
+    return grid
+
+
+def _value(text: str) -> Any:
+    """A whole number, a number, a list, a truth value, None, or else a word."""
+    if text.startswith("["):
+        return tuple(_value(part.strip()) for part in text.strip("[]").split(",") if part.strip())
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
+
+
 def parameter_options(*names: str, **defaults: str) -> Decorator:
     """Options for parameters of the estimator, with the declared help, default and choices.
 
     ``defaults`` says some in other words, where the declared ones name an option that the command lacks.
     """
-    return together(*(_parameter_option(DECLARED[name], defaults.get(name, default_text(name))) for name in names))
+    return together(*(_parameter_option(DECLARED[name], defaults.get(name)) for name in names))
 
 
-def _parameter_option(declared: Declaration, default: str) -> Decorator:
+def _parameter_option(declared: Declaration, default: str | None) -> Decorator:
     assert declared.flags is not None
-    default = help_in_flags(default)
+
+    def in_words() -> str:
+        from fairdp.defaults import default_text
+
+        if declared.kind is bool:
+            return "yes" if declared.default else ""
+        return help_in_flags(default_text(declared.name) if default is None else default)
+
     reads: dict[str, Any] = {"type": click.Choice(declared.choices) if declared.choices else None}
     if declared.kind is bool:
-        reads, default = {}, "yes" if declared.default else ""
+        reads = {}
     elif declared.name == "random_state":
         reads = {"type": click.IntRange(min=0), "metavar": "N"}
     elif not declared.choices:
@@ -109,7 +271,8 @@ def _parameter_option(declared: Declaration, default: str) -> Decorator:
         cls=Option,
         section=declared.group,
         default=declared.default,
-        help=help_in_flags(declared.help) + (f"  [default: {default}]" if default else ""),
+        help=help_in_flags(declared.help),
+        in_words=in_words,
         **reads,
     )
 
@@ -142,13 +305,13 @@ def seed_option(help: str) -> Decorator:
 
 
 def _format_options(sep: str, decimal: str, encoding: str, sheet: str) -> Decorator:
-    """How a file is written, with what is taken where nobody says it."""
-    cells = f"Between the cells of a text file; tab is a word for it.  [default: {sep}]"
-    thousands, days = "a point, comma, blank or '' for nothing.", "Whether dates are written day, month, year."
+    """Options for the format of a file, with the values that hold where nobody gives them."""
+    cells = f"Field separator of a text file, or 'tab'.  [default: {sep}]"
+    thousands, days = "a point, comma, blank or '' for none.", "Whether dates are written day, month, year."
     return together(
         in_section(DATA, "--sep", metavar="CHAR", help=cells),
-        in_section(DATA, "--decimal", type=click.Choice([".", ","]), help=f"Sign of decimals.  [default: {decimal}]"),
-        in_section(DATA, "--thousands", metavar="CHAR", help=f"Between thousands: {thousands}"),
+        in_section(DATA, "--decimal", type=click.Choice([".", ","]), help=f"Decimal mark.  [default: {decimal}]"),
+        in_section(DATA, "--thousands", metavar="CHAR", help=f"Thousands separator: {thousands}"),
         in_section(DATA, "--encoding", metavar="NAME", help=f"Such as cp1252 or utf-16.  [default: {encoding}]"),
         in_section(DATA, "--day-first/--no-day-first", default=None, help=days),
         in_section(DATA, "--sheet", help=f"Sheet of a workbook.  [default: {sheet}]"),
@@ -158,12 +321,13 @@ def _format_options(sep: str, decimal: str, encoding: str, sheet: str) -> Decora
 # Said here, or by the schema, and never guessed while records are read.
 format_options = _format_options(*(f"the schema's, or {text}" for text in (",", ".", "utf-8", "its only one")))
 detected_format_options = _format_options("detected", "detected", "detected", "its only one")
+
 table_options = together(
     in_section(DATA, "--label", help="Column to predict; it must have two values."),
     in_section(
         DATA,
         "--positive",
-        help="The label's value that is a positive decision; needed unless they are 0/1, false/true or no/yes.",
+        help="Label value of the positive class; required unless labels are 0/1, false/true or no/yes.",
     ),
     in_section(
         DATA,
@@ -188,6 +352,7 @@ table_options = together(
     ),
     format_options,
 )
+
 data_options = together(
     in_section(DATA, "--dataset", help="A named data set; see `fairdp data list`."),
     table_options,
@@ -204,13 +369,13 @@ data_options = together(
         help="Folder that keeps TABLE as --schema encodes it, for further runs; as private as TABLE.",
     ),
 )
+
 # What commands that train a model write.
 model_options = together(
     in_section(OUTPUT, "--out", type=click.Path(path_type=Path), help="Folder for the trained model."),
     in_section(OUTPUT, "--overwrite", is_flag=True, help="Replace the model that is in --out."),
     in_section(OUTPUT, "--private-metrics", is_flag=True, help="Report only metrics that may be published."),
 )
-
 
 ledger_options = together(
     in_section(
@@ -226,14 +391,14 @@ ledger_options = together(
         PRIVACY,
         "--budget",
         type=float,
-        help="Refuse to spend if all entries of TABLE together would pass this epsilon.",
+        help="Refuse to spend if all entries of TABLE together would exceed this epsilon.",
     ),
 )
 
 
 def taken_ledger(parameters: dict[str, Any]) -> Path | None:
     """Where a command adds up what it spends, taken out of its options."""
-    from fairdp.ledger.book import ledger_path
+    from fairdp.ledger.ledger import ledger_path
 
     named, none = parameters.pop("ledger"), parameters.pop("no_ledger")
     if none and named is not None:
@@ -241,7 +406,7 @@ def taken_ledger(parameters: dict[str, Any]) -> Path | None:
     return None if none else named or ledger_path()
 
 
-def taken_source(parameters: dict[str, Any]) -> "Source":
+def pop_source_options(parameters: dict[str, Any]) -> "Source":
     """Where a command's records come from, taken out of its options."""
     from fairdp.commands.records import Source
 
@@ -264,8 +429,8 @@ def taken_source(parameters: dict[str, Any]) -> "Source":
 
 
 def taken_format(parameters: dict[str, Any]) -> "TableFormat":
-    """How a table is written, taken out of a command's options."""
-    from fairdp.data.formats import FORMAT_KEYS, TableFormat
+    """The format of a table, taken out of a command's options."""
+    from fairdp.data.schema import FORMAT_KEYS, TableFormat
 
     return TableFormat(**{key: parameters.pop(key) for key in FORMAT_KEYS})
 

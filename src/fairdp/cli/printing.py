@@ -1,39 +1,72 @@
-"""Results as JSON or as tables in the terminal."""
+"""Results of commands as JSON, or in the terminal: an answer in a few lines, and tables below it."""
 
 import math
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairdp._files import json_bytes, to_plain
 from fairdp._format import bound_above, bound_below, rounded_up
-from fairdp.cli.answer import certificate_answer, fit_answer, print_answer, retarget_answer
-from fairdp.cli.frontiers import print_frontier, print_verdict
-from fairdp.cli.tables import print_table
+from fairdp._io import json_bytes, to_plain
+from fairdp.accounting.spent import PUBLISHED
+from fairdp.commands.console import help_in_flags
+from fairdp.config import SHARE
+from fairdp.parameters import CERTIFIABLE
 
-if TYPE_CHECKING:  # Commands that print a list should not wait for torch.
+if TYPE_CHECKING:
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
-    from fairdp.commands.certificate_report import CertificateReport
-    from fairdp.commands.fit_report import FitReport
-    from fairdp.commands.retarget import RetargetReport
-    from fairdp.commands.saved_models import EvaluationReport
-    from fairdp.saved.verify.check import Check
+    from fairdp.commands.check import CertificateReport, LedgerReport
+    from fairdp.commands.fit import FitReport
+    from fairdp.commands.plan import ExpectedWidths, PlanReport
+    from fairdp.commands.records import EvaluationReport
+    from fairdp.commands.use import RetargetReport
+    from fairdp.frontier.curve import FrontierPoint
+    from fairdp.frontier.verdict import GroupOutlook, Quality, TargetMet, Verdict
+    from fairdp.saved.verify_checks import Check
+
+
+Line = tuple[str, str]
+_HEAD, _WIDTH, _WIDEST = 10, 80, 100
+
+# Groups that a line of the answer names, rules of a frontier beside the chosen one, and how close to its price another
+# would be the same.
+_N_NAMED, _N_SHOWN, _SAME_PRICE = 3, 6, 0.005
+
+# A blank at which no line ends.
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_RESULTS = {
+    "good": "good",
+    "missed": "target missed",
+    "weak": "not usable, next to nothing was learnt",
+    "collapsed": "not usable, nearly everybody gets the same decision",
+    "undecided": "not known to be good",
+}
 
 METRIC_NAMES = {
     "auc": "ROC-AUC",
     "accuracy": "accuracy",
     "majority_accuracy": "majority-class accuracy",
     "positive_rate": "positive rate",
-    "demographic_parity_difference": "demographic parity gap",
-    "demographic_parity_ratio": "demographic parity ratio",
-    "equal_opportunity_difference": "equal opportunity gap",
-    "equalized_odds_difference": "equalized odds gap",
+    **{
+        f"{metric}_{kind}": f"{about.label} {word}"
+        for metric, about in CERTIFIABLE.items()
+        for kind, word in (("difference", "gap"), ("ratio", "ratio"))
+        if kind == "difference" or about.has_ratio
+    },
     "false_positive_rate_difference": "false positive rate gap",
 }
+
 # Shown in one row, and only to those who want everything: answer and table should fit a screen together.
 _TOGETHER, _IN_FULL = ("accuracy", "majority_accuracy"), ("false_positive_rate_difference",)
 _N_GROUPS = 3
+
+_TEST_PART = (
+    "records for testing: fit takes them from a table first, by default 20 %, so a table needs 1.25 times as many as "
+    "here; none with --test-fraction 0, or with a file of their own (--test)"
+)
 
 
 def print_fit(report: "FitReport", *, as_json: bool, verbose: bool = False) -> None:
@@ -76,31 +109,263 @@ def _print_in_full(report: "FitReport") -> None:
     print(f"\n{report.statement}\n\n{report.certificate_statement}\n")
 
 
-def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
-    """Metrics with their confidence intervals."""
-    if as_json:
-        print_json(report)
-        return
-    intervals = {name: _interval(*ends) for name, ends in report.intervals.items()}
-    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report.metrics)]
-    rows.insert(4, (*_by_group_row(report.metrics), ""))
-    level = f"{100 * report.confidence:g} % interval"
+def _sizes(report: "FitReport") -> str:
+    if report.n_train is None:
+        return f"about {report.n_certify:,} certification records"
+    parts = {"training": report.n_train, "certification": report.n_certify, "test": report.n_test}
+    return ", ".join(f"{size:,} {part}" for part, size in parts.items() if size) + " records"
+
+
+def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    return [(name, label, _number(metrics[name])) for name, label in METRIC_NAMES.items()]
+
+
+def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
+    """The certified bound of each metric, rounded to the safe side."""
+    claims = {name: gap for name, gap in certificate.gaps.items() if gap.claimed}
+    found = {f"{name}_difference": f"at most {bound_above(gap.tau)}" for name, gap in claims.items()}
+    parity = claims.get("demographic_parity")
+    if parity is not None and parity.ratio is not None:
+        found["demographic_parity_ratio"] = f"at least {bound_below(parity.ratio)}"
+    return found
+
+
+def _by_group_row(metrics: Mapping[str, Any], *, most: int | None = None) -> tuple[str, str]:
+    """The rate of each group; of more than ``most`` only the lowest and the highest."""
+    rates: Mapping[str, float] = metrics["positive_rate_by_group"]
+    seen = {name: rate for name, rate in rates.items() if rate is not None and not math.isnan(rate)}
+    if most is not None and len(rates) > most and len(seen) > 1:
+        low, high = min(seen, key=lambda name: seen[name]), max(seen, key=lambda name: seen[name])
+        return f"positive rate, {len(rates)} groups", f"{low} {_number(seen[low])} to {high} {_number(seen[high])}"
+    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates.items())
+
+
+def privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
+    """The privacy that was spent, or would be, and the mechanism."""
+    by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy.epsilon_by_group.items())
+    if privacy.noise_allocation == "laplace" and privacy.selection is None:
+        noise = f"{privacy.noise_multiplier:.4g} times the sensitivity, Laplace, one release for each group"
+        return [("epsilon (pure)", _epsilon(privacy.epsilon)), ("epsilon by group", by_group), ("noise", noise)]
+    accountant = {"pld": "PLD", "rdp": "RDP"}[privacy.accountant]
+    searched = f"epsilon ({accountant if privacy.selection is None else 'whole search'})"
+    joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
+    joint += ", every group's sum released" if privacy.group_optimizers else ""
+    looks = f" ({privacy.look_steps} of them for looks)" if privacy.look_steps else ""
+    return [
+        (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
+        ("epsilon by group", by_group),
+        *([] if privacy.selection else [_other_accountant(privacy)]),
+        ("noise multiplier", f"{privacy.noise_multiplier:.4g}, {privacy.noise_allocation}{joint}"),
+        (
+            "sampling",
+            f"rate {privacy.sample_rate:.4g}, {privacy.n_steps} steps{looks}, clip norm {privacy.clip_norm:g}",
+        ),
+    ]
+
+
+def _other_accountant(privacy: "PrivacySpent") -> tuple[str, str]:
+    """The ε of the accountant that is not the stated one."""
+    if privacy.accountant == "pld":
+        return "epsilon (moments accountant)", _epsilon(privacy.epsilon_rdp)
+    return "epsilon (PLD)", _epsilon(privacy.epsilon_pld) if math.isfinite(privacy.epsilon_pld) else "no bound"
+
+
+def print_verdict(verdict: "Verdict") -> None:
+    """The verdict of the paid counts, one line for each statement, with what to try next."""
+    for line in verdict.lines:
+        print(help_in_flags(line))
+
+
+def print_frontier(points: "Sequence[FrontierPoint]", chosen: "FrontierPoint") -> None:
+    """A few rules of a frontier, from the one without a target to the smallest gap, and the chosen one."""
+    from fairdp.frontier.curve import spread_over_gaps
+
+    shown = sorted([*spread_over_gaps(points, _N_SHOWN), chosen], key=lambda point: point.price)
+    rows = [
+        (
+            f"{point.price:.2f}",
+            f"{point.gap:.3f} ± {point.gap_standard_error:.3f}",
+            f"{point.accuracy:.3f}",
+            f"{point.positive_rate:.3f}",
+            "chosen" if point is chosen else "",
+        )
+        for point in shown
+        if point is chosen or abs(point.price - chosen.price) > _SAME_PRICE
+    ]
     print_table(
-        f"{report.method} on {report.n_test:,} records; positive: {report.positive}", rows, headers=("", "", level)
+        "What else this training offers, counted on training records, with noise",
+        rows,
+        headers=("price", "gap ± one error", "accuracy", "positive rate", ""),
     )
-    print(report.note)
-    print_warnings(report.warnings)
 
 
-def print_certificate(report: "CertificateReport", *, as_json: bool, verbose: bool = False) -> None:
-    """A new certificate of a saved model."""
-    if as_json:
-        print_json(report.to_json())
-        return
-    print_warnings(report.warnings)
-    print_answer(certificate_answer(report))
-    if verbose:
-        print(f"\n{report.certificate_statement}")
+def print_answer(lines: Sequence[Line]) -> None:
+    """One paragraph for each line, under its heading, as wide as the terminal allows."""
+    width = min(shutil.get_terminal_size().columns, _WIDEST) if sys.stdout.isatty() else _WIDTH
+    for head, text in lines:
+        folded = textwrap.fill(
+            text,
+            width=max(width - 1, 2 * _HEAD),
+            initial_indent=head.ljust(_HEAD),
+            subsequent_indent=" " * _HEAD,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        print(folded.replace(_NO_BREAK, " "))
+
+
+def fit_answer(report: "FitReport") -> list[Line]:
+    """Which decision, how private, how fair, of what use, and what to do next."""
+    verdict, certificate = report.verdict, report.certificate
+    decision = report.positive if report.label is None else f"{report.label}{_NO_BREAK}={_NO_BREAK}{report.positive}"
+    trained = f"{_headline(report)}: {report.method} on {report.dataset}; a positive decision says: {decision}"
+    chosen = (
+        []
+        if report.tuned is None
+        else [("chosen", ", ".join(f"{name}={value}" for name, value in report.tuned["chosen"].items()))]
+    )
+    return [
+        ("result", trained),
+        *chosen,
+        ("privacy", _privacy(report.privacy)),
+        ("fairness", _fairness(verdict.target, certificate)),
+        ("useful", _useful(report)),
+        ("next", _next(report)),
+    ]
+
+
+def _headline(report: "FitReport") -> str:
+    """The result in a few words; what was promised beforehand and is missed goes first."""
+    found = [_RESULTS[report.verdict.verdict]]
+    if report.certificate.certified and not report.certificate.met:
+        found = ["required tau missed", *(found if report.verdict.verdict != "good" else [])]
+    if math.isinf(report.privacy.epsilon):
+        found.insert(0, "not private")
+    return ", ".join(found)
+
+
+def _privacy(spent: "PrivacySpent") -> str:
+    if math.isinf(spent.epsilon):
+        return "none: the model was trained without noise"
+    pure = spent.noise_allocation == "laplace" and spent.selection is None and spent.reading is None
+    covered = ["model"]
+    covered += ["search"] if spent.selection else []
+    covered += ["reading of the columns"] if spent.reading else []
+    covered += ["certificate"] if spent.certify_epsilons else []
+    together = f"{', '.join(covered[:-1])} and {covered[-1]}" if len(covered) > 1 else covered[0]
+    level = f"epsilon {rounded_up(spent.epsilon)}{'' if pure else f' at delta {spent.delta:g}'}"
+    seeded = "; keep the seed secret" if spent.noise_seeded else ""
+    return f"{level}, for {together}{_in_all(spent)}{seeded}"
+
+
+def _in_all(spent: "PrivacySpent") -> str:
+    """The ledger's total of the table."""
+    note = spent.ledger
+    if note is None:
+        return "" if PUBLISHED in spent.public_assumptions else "; no ledger was kept of what else is released"
+    if note.epsilon_sum <= spent.epsilon * (1 + 1e-6):
+        return f"; the first release about {note.table} in the ledger"
+    return f"; with all releases about {note.table} in the ledger {rounded_up(note.epsilon_sum)}"
+
+
+def _fairness(target: "TargetMet | None", certificate: "Certificate | NotCertified") -> str:
+    parts = [*_required(certificate), _target(target)]
+    metric = target.metric if target is not None else next(iter(certificate.gaps), None)
+    gap = None if metric is None else certificate.gaps.get(metric)
+    if not certificate.certified:
+        from fairdp.certify.certificate import NotCertified
+
+        assert isinstance(certificate, NotCertified)
+        parts.append(f"not certified: {help_in_flags(certificate.reason.explanation)}")
+    elif gap is not None and metric is not None:
+        named = "" if target is not None else f"{CERTIFIABLE[metric].name} "
+        ratio = target is not None and target.kind == "min_ratio"
+        parts.append(
+            f"certified: {named}{_bound(certificate, metric, ratio=ratio)} ({100 * certificate.confidence:g} %)"
+        )
+    else:
+        parts.append("certified: only gaps other than the target's, see the table")
+    return "; ".join(parts)
+
+
+def _required(certificate: "Certificate | NotCertified") -> list[str]:
+    """The bound that was required beforehand: met or missed, and at which look if there were several."""
+    from fairdp.certify.certificate import Certificate
+    from fairdp.certify.statement import looks_in_words
+
+    if not isinstance(certificate, Certificate) or certificate.registration.require_tau is None:
+        return []
+    looks = looks_in_words(certificate)
+    said = f"required tau {certificate.registration.require_tau:g} {'met' if certificate.met else 'missed'}"
+    return [said if looks is None else f"{said}: {looks}"]
+
+
+def _target(target: "TargetMet | None") -> str:
+    if target is None:
+        return "no target was asked for"
+    ratio = target.kind == "min_ratio"
+    name = CERTIFIABLE[target.metric].name
+    limit = f"at {'least' if ratio else 'most'} {target.value:g}{' asked for' if target.explicit else ' by default'}"
+    name = name.replace("gap", "ratio") if ratio else name
+    if target.estimate is None:
+        return f"target not measured: {name}, {limit}"
+    said = {"yes": "target met", "no": "target missed", "undecided": "target undecided"}[target.met]
+    hidden = f"; not in it, hidden by noise: {_few(target.unmeasured)}" if target.unmeasured else ""
+    return f"{said}: {name} about {target.estimate:.3f}, {limit}{hidden}"
+
+
+def _bound(certificate: "Certificate | NotCertified", metric: str, *, ratio: bool = False) -> str:
+    """The certified bound, rounded to the safe side."""
+    gap = certificate.gaps[metric]
+    if not gap.claimed:
+        return "not bounded, because an earlier bound was missed"
+    if ratio and gap.ratio is not None:
+        return f"at least {bound_below(gap.ratio)}"
+    return "nothing, with so few records" if gap.tau >= 1 else f"at most {bound_above(gap.tau)}"
+
+
+def _useful(report: "FitReport") -> str:
+    quality = report.verdict.quality
+    if quality is not None:
+        return _quality(report.verdict, quality)
+    metrics = report.metrics
+    if metrics is None:
+        return "not known: there are no test records and no certificate"
+    measured = f"{metrics['accuracy']:.3f}, majority class {metrics['majority_accuracy']:.3f}"
+    return f"not known from paid counts; accuracy on the test records {measured}"
+
+
+def _quality(verdict: "Verdict", quality: "Quality") -> str:
+    against = f"accuracy about {quality.accuracy:.3f}, majority class {quality.majority_accuracy:.3f}"
+    if verdict.verdict == "collapsed" and verdict.positive_rate is not None and verdict.base_rate is not None:
+        rates = f"positive rate {verdict.positive_rate:.3f}, of the labels {verdict.base_rate:.3f}"
+        return f"no: {'almost nobody' if verdict.positive_rate < 0.5 else 'almost everybody'} is accepted ({rates})"
+    if quality.learnt == "yes" and quality.accuracy < quality.majority_accuracy:
+        return f"yes, as a ranking; its decisions are less accurate than the majority class: {against}"
+    return f"{ {'yes': 'yes', 'no': 'no', 'undecided': 'not known'}[quality.learnt] }: {against}"
+
+
+def _next(report: "FitReport") -> str:
+    """The command to run, or what to change; a model that was not kept is gone, its epsilon is not."""
+    from fairdp.frontier.verdict import remedy
+
+    advice = help_in_flags(remedy(report.verdict))
+    private = PUBLISHED not in report.privacy.public_assumptions and math.isfinite(report.privacy.epsilon)
+    if report.out is None:
+        kept = "the model was not kept" + (", though its epsilon is spent" if private else "")
+        return f"{kept}: add --out model/ to keep one{f'; {advice[0].lower()}{advice[1:]}' if advice else ''}".rstrip(
+            "."
+        )
+    page = f"fairdp report {report.out} writes a page for your reviewer"
+    if not advice:
+        return page
+    again = " (another run adds its epsilon)" if private else ""
+    return f"{advice[0].lower()}{advice[1:].rstrip('.')}{again}; {page}"
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _N_NAMED} more" if len(names) > _N_NAMED else ""
+    return f"{', '.join(names[:_N_NAMED])}{more}"
 
 
 def print_retargeted(report: "RetargetReport", *, as_json: bool, verbose: bool = False) -> None:
@@ -120,9 +385,67 @@ def print_retargeted(report: "RetargetReport", *, as_json: bool, verbose: bool =
         print(report.certificate_statement)
 
 
+def retarget_answer(report: "RetargetReport") -> list[Line]:
+    """The moved rule, by the counts that were paid for when it was trained."""
+    verdict = report.verdict
+    moved = f"the rule was moved and written to {report.out}; a positive decision says: {report.positive}"
+    certify = f"fairdp certify {report.out} FRESH-TABLE --epsilon E makes a certificate of the moved rule"
+    return [
+        ("result", f"{_RESULTS[verdict.verdict]}: {moved}"),
+        ("privacy", "no privacy budget spent"),
+        ("fairness", f"{_target(verdict.target)}; not certified: the rule was moved after it was certified"),
+        ("useful", "not known" if verdict.quality is None else _quality(verdict, verdict.quality)),
+        ("next", certify),
+    ]
+
+
+def print_certificate(report: "CertificateReport", *, as_json: bool, verbose: bool = False) -> None:
+    """A new certificate of a saved model."""
+    if as_json:
+        print_json(report.to_json())
+        return
+    print_warnings(report.warnings)
+    print_answer(certificate_answer(report))
+    if verbose:
+        print(f"\n{report.certificate_statement}")
+
+
+def certificate_answer(report: "CertificateReport") -> list[Line]:
+    """The new certificate: its bounds, its cost, and what to do with it."""
+    certificate = report.certificate
+    required = certificate.registration.require_tau
+    result = "certified" if required is None else f"required tau {required:g} {'met' if certificate.met else 'missed'}"
+    on = f"{report.method} on {report.n_certify:,} fresh records; a positive decision says: {report.positive}"
+    sizes = getattr(certificate.about and certificate.about.records, "sizes_epsilon", 0.0)
+    spent = f"epsilon {rounded_up(certificate.epsilon + sizes)}, charged to the new records only"
+    bounds = [f"{CERTIFIABLE[name].name} {_bound(certificate, name)}" for name in certificate.gaps]
+    return [
+        ("result", f"{result}: {on}"),
+        ("privacy", spent),
+        ("fairness", f"{'; '.join(bounds)} ({100 * certificate.confidence:g} %)"),
+        ("next", f"the certificate is in {report.out}; fairdp report {report.out} writes a page for your reviewer"),
+    ]
+
+
+def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
+    """Metrics with their confidence intervals."""
+    if as_json:
+        print_json(report)
+        return
+    intervals = {name: _interval(*ends) for name, ends in report.intervals.items()}
+    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report.metrics)]
+    rows.insert(4, (*_by_group_row(report.metrics), ""))
+    level = f"{100 * report.confidence:g} % interval"
+    print_table(
+        f"{report.method} on {report.n_test:,} records; positive: {report.positive}", rows, headers=("", "", level)
+    )
+    print(report.note)
+    print_warnings(report.warnings)
+
+
 def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
-    """What was checked in a saved model."""
-    from fairdp.saved.verify.check import SCOPE, SIGNED_SCOPE
+    """The checks of a saved model."""
+    from fairdp.saved.verify_checks import SCOPE, SIGNED_SCOPE
 
     passed = all(check.passed for check in checks)
     scope = SIGNED_SCOPE if any(check.name == "signature" and check.passed for check in checks) else SCOPE
@@ -134,9 +457,179 @@ def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
     print("Verified." if passed else "NOT verified.")
 
 
-def print_bench(report: Mapping[str, object], *, as_json: bool) -> None:
-    """Ratios of one benchmark run."""
-    print_pairs(report if as_json else dict(_flattened(report)), as_json=as_json)
+def print_ledger(report: "LedgerReport", *, as_json: bool) -> None:
+    """The entries of a ledger, and their totals."""
+    if as_json:
+        print_json(report.to_json())
+        return
+    rows = [
+        (
+            str(entry.number),
+            entry.command,
+            entry.state,
+            entry.table,
+            rounded_up(entry.cost.epsilon),
+            f"{entry.when[:16].replace('T', ' ')} UTC",
+        )
+        for entry in report.entries
+    ]
+    print_table(report.path, rows, headers=("entry", "command", "state", "table", "epsilon", "when"))
+    totals = {f"table {name}": total for name, total in report.tables.items()}
+    totals["the record that has spent most (for your eyes only)"] = report.total
+    added = [
+        (name, rounded_up(total.epsilon), f"{total.delta:.4g}", rounded_up(total.epsilon_sum))
+        for name, total in totals.items()
+    ]
+    print_table(None, added, headers=("total", "epsilon, if planned in advance", "delta", "sum, in any case"))
+    for name, limit in report.limits.items():
+        how = "the sum" if limit.order is None else f"a Renyi filter at order {limit.order}, delta {limit.delta:g}"
+        print(f"limit on table {name}: epsilon {limit.epsilon:g}, by {how}")
+
+
+def print_plan(report: "PlanReport", *, as_json: bool) -> None:
+    """The cost of a planned run."""
+    if as_json:
+        print_json(report)
+        return
+    print_answer([*_plan_answer(report), ("besides", _TEST_PART)])
+    print()
+    rows = [
+        *privacy_rows(report.privacy),
+        ("records per step, by group", ", ".join(f"{size:.1f}" for size in report.expected_batch_sizes)),
+        ("noise on the averaged gradient", f"{report.privacy.mean_noise_std:.3g} per coordinate"),
+        *_reading_rows(report),
+        None,
+        *_certificate_plan_rows(report.certificate),
+        None,
+        *_paper_rows(report),
+    ]
+    print_table(f"{report.method} on groups of {', '.join(f'{n:,}' for n in report.group_sizes)}", rows)
+    if report.outlook is not None:
+        print_outlook(report.outlook)
+
+
+def _plan_answer(report: "PlanReport") -> list[Line]:
+    """The records or ε that a bound takes, if that was asked; else the bounds to expect."""
+    records, epsilon = f"{sum(report.group_sizes):,} records", f"epsilon {rounded_up(report.privacy.epsilon)}"
+    asked, plan = report.for_tau, report.certificate
+    if plan is None:
+        return [("answer", f"{records} at {epsilon}: no certificate")]
+    if asked is None:
+        expected = ", ".join(f"{name.replace('_', ' ')} {width:.3f}" for name, width in plan.expected_widths.items())
+        ask = "--for-tau T says how many records, or which epsilon, certify a bound of T"
+        return [("answer", f"{records} at {epsilon} certify about this much above each gap: {expected}"), ("next", ask)]
+    certify = f"{records} at {epsilon} would certify about {asked.expected:.3f}"
+    said = f"yes: {certify}, and {asked.tau:g} is wanted" if asked.reached else f"no: {certify}, not {asked.tau:g}"
+    ways = [] if asked.records is None else [f"{asked.records:,.0f} records in all"]
+    ways += [] if asked.epsilon is None else [f"epsilon {asked.epsilon:g} with these records"]
+    ways += [] if asked.fraction is None else [f"--certify-fraction {asked.fraction:g}"]
+    alone = "; raising epsilon alone is not enough" if asked.epsilon is None else ""
+    guesses = f"the model's gap is {asked.gap:g}, {plan.positive_rate:g} of decisions and {plan.label_rate:g} of labels"
+    return [
+        ("answer", said),
+        ("needs", (", or ".join(ways) or "nothing of this kind") + alone),
+        ("if", f"{guesses} are positive, confidence {100 * plan.confidence:g} %; an estimate, not a guarantee"),
+    ]
+
+
+def _reading_rows(report: "PlanReport") -> list[tuple[str, str]]:
+    """The ε that the model has left if the columns of its table are read with noise."""
+    if not math.isfinite(report.privacy.epsilon):
+        return []
+    left = math.sqrt(1 - SHARE) * report.privacy.epsilon
+    return [("without a schema", f"reading the columns costs; the model has about epsilon {left:.3g} of it left")]
+
+
+def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str]]:
+    if plan is None:
+        return [("certificate", "none")]
+    guesses = f"{plan.positive_rate:g} positive decisions, {plan.label_rate:g} positive labels"
+    rows = [("certificate on", f"{plan.fraction:g} of the records, confidence {plan.confidence:g}; {guesses}")]
+    if plan.n_looks > 1:
+        share = f"each with {rounded_up(plan.epsilon_of_a_look)} of their epsilon, in a fixed order at the full level"
+        rows.append((f"{plan.n_looks} looks", f"at the held-out records, {share}"))
+    for name, width in plan.expected_widths.items():
+        rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
+    if plan.score_share:
+        widest = max(plan.cost_in_tau.values())
+        rows.append(("of it for scores", f"up to {widest:.4f}, for {plan.score_share:g} of their epsilon"))
+    if plan.target_width is not None:
+        fraction = plan.fraction_for_target_width
+        found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"
+        rows.append((f"for a slack of {plan.target_width:g}", found))
+    return rows
+
+
+def _paper_rows(report: "PlanReport") -> list[tuple[str, str]]:
+    """The paper's bounds, which say nothing about the deployed model, and what an input-agnostic one would cost."""
+    paper, ceiling = report.paper, report.utility_ceiling
+    best = f"{ceiling['accuracy']:.4f} under a bound of {ceiling['input_agnostic_tau']:g} for all inputs"
+    if paper is None:
+        return [("best accuracy", best)]
+    shown, zero = (
+        f"{bound['printed']:.4f} as printed, {bound['corrected']:.4f} corrected, {bound['deployed']:.4f} as deployed"
+        for bound in (paper["theorem_2"], paper["theorem_2_at_zero"])
+    )
+    adam = "; as if Adam's last step were Gaussian" if paper["optimizer"] == "adam" else ""
+    return [
+        ("best accuracy", best),
+        ("paper's Theorem 2", f"{shown}; a diagnostic, not for this model{adam}"),
+        ("the same with M = 0", f"{zero}; η and C cancel: no guide to σ, C or M"),
+    ]
+
+
+def print_outlook(groups: "Sequence[GroupOutlook]") -> None:
+    """The error with which each group's rate could be measured, and what would suffice."""
+    rows = [
+        (
+            group.group,
+            f"{group.records:,.0f}",
+            f"± {group.standard_error:.3f}",
+            "enough"
+            if group.measurable
+            else f"too little: {group.records_needed:,.0f} training records, or an epsilon of {group.epsilon_needed:g}",
+        )
+        for group in groups
+    ]
+    print_table(
+        "How well each group's rate can be measured for the target",
+        rows,
+        headers=("group", "training records", "one standard error", ""),
+    )
+
+
+def print_table(
+    title: str | None,
+    rows: Iterable[tuple[str, ...] | None],
+    headers: tuple[str, ...] | None = None,
+    *,
+    wrap_numbers: bool = True,
+    edge: bool = True,
+) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # Names come from users' data: they are text, never markup.
+    table = Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_header=bool(headers),
+        show_edge=edge,
+    )
+    rows = list(rows)
+    width = max((len(row) for row in rows if row), default=2)
+    for position, header in enumerate(headers or ("",) * width):
+        table.add_column(header, overflow="fold", no_wrap=position > 0 and not wrap_numbers)
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)
 
 
 def print_pairs(pairs: object, *, as_json: bool) -> None:
@@ -160,65 +653,9 @@ def print_cards(name: str, cards: Sequence[Mapping[str, object]], *, as_json: bo
         print()
 
 
-def privacy_rows(privacy: "PrivacySpent") -> list[tuple[str, str]]:
-    """What was spent, or would be, and by which mechanism."""
-    by_group = ", ".join(f"{name} {_epsilon(value)}" for name, value in privacy.epsilon_by_group.items())
-    if privacy.noise_allocation == "laplace" and privacy.selection is None:
-        noise = f"{privacy.noise_multiplier:.4g} times the sensitivity, Laplace, one release for each group"
-        return [("epsilon (pure)", _epsilon(privacy.epsilon)), ("epsilon by group", by_group), ("noise", noise)]
-    accountant = {"pld": "PLD", "rdp": "RDP"}[privacy.accountant]
-    searched = f"epsilon ({accountant if privacy.selection is None else 'whole search'})"
-    joint = ", statistics and gradient together" if privacy.statistics_multiplier else ""
-    joint += ", every group's sum released" if privacy.group_optimizers else ""
-    looks = f" ({privacy.look_steps} of them for looks)" if privacy.look_steps else ""
-    return [
-        (searched, f"{_epsilon(privacy.epsilon)} at delta {privacy.delta!r}"),
-        ("epsilon by group", by_group),
-        *([] if privacy.selection else [_other_accountant(privacy)]),
-        ("noise multiplier", f"{privacy.noise_multiplier:.4g}, {privacy.noise_allocation}{joint}"),
-        (
-            "sampling",
-            f"rate {privacy.sample_rate:.4g}, {privacy.n_steps} steps{looks}, clip norm {privacy.clip_norm:g}",
-        ),
-    ]
-
-
-def _other_accountant(privacy: "PrivacySpent") -> tuple[str, str]:
-    """What the accountant says that is not the stated one."""
-    if privacy.accountant == "pld":
-        return "epsilon (moments accountant)", _epsilon(privacy.epsilon_rdp)
-    return "epsilon (PLD)", _epsilon(privacy.epsilon_pld) if math.isfinite(privacy.epsilon_pld) else "no bound"
-
-
-def _sizes(report: "FitReport") -> str:
-    if report.n_train is None:
-        return f"about {report.n_certify:,} certification records"
-    parts = {"training": report.n_train, "certification": report.n_certify, "test": report.n_test}
-    return ", ".join(f"{size:,} {part}" for part, size in parts.items() if size) + " records"
-
-
-def _metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    return [(name, label, _number(metrics[name])) for name, label in METRIC_NAMES.items()]
-
-
-def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
-    """What is certified for each metric, rounded to the safe side."""
-    claims = {name: gap for name, gap in certificate.gaps.items() if gap.claimed}
-    found = {f"{name}_difference": f"at most {bound_above(gap.tau)}" for name, gap in claims.items()}
-    parity = claims.get("demographic_parity")
-    if parity is not None and parity.ratio is not None:
-        found["demographic_parity_ratio"] = f"at least {bound_below(parity.ratio)}"
-    return found
-
-
-def _by_group_row(metrics: Mapping[str, Any], *, most: int | None = None) -> tuple[str, str]:
-    """The rate of each group; of more than ``most`` only the lowest and the highest."""
-    rates: Mapping[str, float] = metrics["positive_rate_by_group"]
-    seen = {name: rate for name, rate in rates.items() if rate is not None and not math.isnan(rate)}
-    if most is not None and len(rates) > most and len(seen) > 1:
-        low, high = min(seen, key=lambda name: seen[name]), max(seen, key=lambda name: seen[name])
-        return f"positive rate, {len(rates)} groups", f"{low} {_number(seen[low])} to {high} {_number(seen[high])}"
-    return "positive rate by group", ", ".join(f"{name} {_number(rate)}" for name, rate in rates.items())
+def print_bench(report: Mapping[str, object], *, as_json: bool) -> None:
+    """Ratios of one benchmark run."""
+    print_pairs(report if as_json else dict(_flattened(report)), as_json=as_json)
 
 
 def print_warnings(warnings: Sequence[str]) -> None:

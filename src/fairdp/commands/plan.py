@@ -1,33 +1,28 @@
-"""What a run would cost and what its certificate would be worth, from public numbers alone."""
+"""`fairdp plan`: the cost of a run and the worth of its certificate, from public numbers alone."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairdp import _checks
-from fairdp._checks import ParameterError
-from fairdp.accounting.account import known_sizes
+from fairdp.accounting.plan import known_sizes
 from fairdp.accounting.spent import PrivacySpent
-from fairdp.certify.gaussian import utility_ceiling
-from fairdp.certify.paper import monte_carlo_error
-from fairdp.certify.widths import expected_widths, fraction_for_width
-from fairdp.commands.plan_answer import TauAnswer, answer_for_tau, assumed_gap, check_asked
-from fairdp.config.certificate import METRICS, SMALLEST_EPSILON
-from fairdp.config.defaults import METHOD_MODELS
-from fairdp.config.parameters import Parameters, check_parameters
-from fairdp.config.preregistration import Preregistration
-from fairdp.frontier.outlook import GroupOutlook, SurveyNoise, outlook_of
+from fairdp.certify.outlook import expected_widths, fraction_for_width, utility_ceiling
+from fairdp.config import Preregistration
+from fairdp.errors import ParameterError, in_unit_interval, one_of, positive, positive_integer
+from fairdp.frontier.verdict import GroupOutlook, SurveyNoise, outlook_of, two_digits
 from fairdp.methods import METHODS
-from fairdp.run.budget import budget_of, check_looks
-from fairdp.run.goal import PrivacyGoal
-from fairdp.run.last_step import LastStep, why_no_paper_bounds
-from fairdp.run.plan import PlannedRun, plan_run
+from fairdp.paper import LastStep, monte_carlo_error, why_no_paper_bounds
+from fairdp.parameters import DEFAULT_MAX_GAP, METRICS, SMALLEST_EPSILON, Parameters, check_parameters
+from fairdp.run.plan import PlannedRun, PrivacyGoal, budget_of, check_looks, plan_run
+
+# Multiples of records and of epsilon beyond which nothing is worth naming.
+_LEAST, _MOST = 1e-4, 1e4
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertificatePlan:
-    """What is expected of a certificate: guesses of rates, which only its width depends on.
+    """Expectations of a certificate: guesses of rates, which only its width depends on.
 
     Parameters
     ----------
@@ -62,7 +57,7 @@ class CertificatePlan:
     def __post_init__(self) -> None:
         if not 0 <= self.fraction < 1:
             raise ParameterError("certify_fraction", self.fraction, "must be in [0, 1)")
-        _checks.in_unit_interval(
+        in_unit_interval(
             positive_rate=self.positive_rate,
             label_rate=self.label_rate,
             input_agnostic_tau=self.input_agnostic_tau,
@@ -70,8 +65,16 @@ class CertificatePlan:
         check_parameters(score_share=self.score_share)
         Preregistration(confidence=self.confidence, metrics=self.metrics, n_looks=self.n_looks)
         if self.target_width is not None:
-            _checks.positive(target_width=self.target_width)
-        check_asked(self.for_tau, self.gap)
+            positive(target_width=self.target_width)
+        if self.for_tau is None:
+            if self.gap is not None:
+                raise ParameterError("gap", self.gap, "is a guess for `for_tau`", "add it")
+            return
+        in_unit_interval(for_tau=self.for_tau)
+        if self.gap is not None and not 0 <= self.gap < self.for_tau:
+            raise ParameterError(
+                "gap", self.gap, f"must be in [0, {self.for_tau:g})", "a bound cannot lie below the gap"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,43 +99,29 @@ class ExpectedWidths:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Theorem2:
-    """The paper's worst case: as printed, with its arithmetic corrected, and so at the noise of the deployed head."""
+class TauAnswer:
+    """The answer to whether a bound of ``tau`` is to be expected on a model with this ``gap``, and what would do.
 
-    printed: float
-    corrected: float
-    deployed: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedPaperBounds:
-    """Theorem 2 and the error of its ensemble, as diagnostics: none of them speaks of the deployed model.
-
-    ``theorem_2_at_zero`` is the same with M = 0, where step size and clip norm cancel: no choice makes it smaller but
-    more noise.
+    ``expected`` is the bound to expect. ``records`` are enough at the planned ε and fraction, ``epsilon`` with the
+    planned records and fraction, ``fraction`` of the planned records at the planned ε; None where nothing is.
     """
 
-    learning_rate: float
-    optimizer: str
-    theorem_2: Theorem2
-    theorem_2_at_zero: Theorem2
-    monte_carlo_error: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class UtilityCeiling:
-    """The best accuracy that a bound over all inputs would leave."""
-
-    input_agnostic_tau: float
-    accuracy: float
+    tau: float
+    gap: float
+    expected: float
+    reached: bool
+    records: float | None
+    epsilon: float | None
+    fraction: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanReport:
-    """What a run would cost, what its certificate would be worth, and how well each group could be measured.
+    """The cost of a run, the worth of its certificate, and how well each group could be measured.
 
     ``outlook`` is for methods that read a frontier, ``paper`` for those with a linear score and noise in their last
-    step; None for others.
+    step; None for others. ``paper`` has Theorem 2 and the error of its ensemble, as diagnostics: none of them speaks of
+    the deployed model. ``utility_ceiling`` is the best accuracy that a bound over all inputs would leave.
     """
 
     method: str
@@ -141,8 +130,8 @@ class PlanReport:
     sensitivities: tuple[float, ...]
     privacy: PrivacySpent
     certificate: ExpectedWidths | None
-    paper: PlannedPaperBounds | None
-    utility_ceiling: UtilityCeiling
+    paper: dict[str, Any] | None
+    utility_ceiling: dict[str, float]
     outlook: list[GroupOutlook] | None = None
     for_tau: TauAnswer | None = None
 
@@ -168,14 +157,14 @@ def plan_report(
     training
         The numbers of the run that `train_config` takes.
     """
-    _checks.one_of(METHODS, method=method)
+    one_of(METHODS, method=method)
     noise: dict[str, Any] = {"noise_multiplier": noise_multiplier}
     goal = PrivacyGoal(epsilon=epsilon, delta=delta, accountant=accountant, n_steps=training["n_steps"], **noise)
     totals, private = _named(group_sizes), METHODS[method].private and goal.is_private
     certificate = certificate or CertificatePlan()
     about: dict[str, Any] = {
         "method": method,
-        "kind": METHOD_MODELS.get(method, "mlp"),
+        "kind": METHODS[method].table_model,
         "training": {"learning_rate": None, **training},
         "group_sizes": known_sizes(totals if group_sizes == totals else None, private=private),
     }
@@ -201,9 +190,23 @@ def plan_report(
         certificate=_widths(certificate, tuple(totals.values()), privacy) if certifiable else None,
         for_tau=_for_tau(certificate, tuple(totals.values()), privacy),
         paper=_paper_bounds(method, planned),
-        utility_ceiling=_utility_ceiling(certificate),
+        utility_ceiling={
+            "input_agnostic_tau": certificate.input_agnostic_tau,
+            "accuracy": utility_ceiling(
+                min(certificate.label_rate, 1 - certificate.label_rate), tau=certificate.input_agnostic_tau
+            ),
+        },
         outlook=_outlook(planned, sizes, certificate) if METHODS[method].joint and len(sizes) > 1 else None,
     )
+
+
+def _named(group_sizes: Mapping[str, int] | tuple[int, ...]) -> dict[str, int]:
+    """Sizes with names, made up where none were given."""
+    if not isinstance(group_sizes, Mapping):
+        group_sizes = {f"group {index}": size for index, size in enumerate(group_sizes)}
+    for size in group_sizes.values():
+        positive_integer(group_sizes=size)
+    return dict(group_sizes)
 
 
 def _outlook(planned: PlannedRun, sizes: Mapping[str, float], guess: CertificatePlan) -> list[GroupOutlook]:
@@ -218,13 +221,21 @@ def _outlook(planned: PlannedRun, sizes: Mapping[str, float], guess: Certificate
     )
 
 
-def _named(group_sizes: Mapping[str, int] | tuple[int, ...]) -> dict[str, int]:
-    """Sizes with names, made up where none were given."""
-    if not isinstance(group_sizes, Mapping):
-        group_sizes = {f"group {index}": size for index, size in enumerate(group_sizes)}
-    for size in group_sizes.values():
-        _checks.positive_integer(group_sizes=size)
-    return dict(group_sizes)
+def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> ExpectedWidths:
+    guessed = _guessed(plan)
+    epsilons = tuple(spent.certify_epsilons.values())
+    known: dict[str, Any] = {"group_sizes": group_sizes, "epsilon": epsilons, "metrics": plan.metrics, **guessed}
+    width, widths = plan.target_width, expected_widths(certify_fraction=plan.fraction, **known)
+    alone = expected_widths(certify_fraction=plan.fraction, **{**known, "score_share": 0.0})
+    return ExpectedWidths(
+        fraction=plan.fraction,
+        epsilon_of_a_look=(1 - plan.score_share) * min(epsilons) / plan.n_looks,
+        expected_widths=widths,
+        cost_in_tau={metric: widths[metric] - alone[metric] for metric in widths},
+        target_width=width,
+        fraction_for_target_width=None if width is None else fraction_for_width(width, **known),
+        **guessed,
+    )
 
 
 def _for_tau(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> TauAnswer | None:
@@ -252,46 +263,84 @@ def _guessed(plan: CertificatePlan) -> dict[str, Any]:
     }
 
 
-def _widths(plan: CertificatePlan, group_sizes: tuple[int, ...], spent: PrivacySpent) -> ExpectedWidths:
-    guessed = _guessed(plan)
-    epsilons = tuple(spent.certify_epsilons.values())
-    known: dict[str, Any] = {"group_sizes": group_sizes, "epsilon": epsilons, "metrics": plan.metrics, **guessed}
-    width, widths = plan.target_width, expected_widths(certify_fraction=plan.fraction, **known)
-    alone = expected_widths(certify_fraction=plan.fraction, **{**known, "score_share": 0.0})
-    return ExpectedWidths(
-        fraction=plan.fraction,
-        epsilon_of_a_look=(1 - plan.score_share) * min(epsilons) / plan.n_looks,
-        expected_widths=widths,
-        cost_in_tau={metric: widths[metric] - alone[metric] for metric in widths},
-        target_width=width,
-        fraction_for_target_width=None if width is None else fraction_for_width(width, **known),
-        **guessed,
+def answer_for_tau(
+    tau: float,
+    gap: float,
+    *,
+    group_sizes: Sequence[int],
+    certify_fraction: float,
+    epsilon: Sequence[float],
+    budget: float,
+    **guessed: Any,
+) -> TauAnswer:
+    """Records, ε or fraction that a bound takes.
+
+    ``budget`` is the ε of the run, ``epsilon`` what is left of it for each group's certificate. The rest is what
+    `expected_widths` takes.
+    """
+
+    def slack(records: float = 1.0, private: float = 1.0) -> float:
+        widths = expected_widths(
+            group_sizes=[max(1, math.ceil(records * size)) for size in group_sizes],
+            certify_fraction=certify_fraction,
+            epsilon=tuple(private * value for value in epsilon),
+            **guessed,
+        )
+        return max(widths.values())
+
+    wanted, now = tau - gap, slack()
+    more = _least(lambda multiple: slack(records=multiple) <= wanted)
+    freer = _least(lambda multiple: slack(private=multiple) <= wanted)
+    return TauAnswer(
+        tau=tau,
+        gap=gap,
+        expected=min(1.0, gap + now),
+        reached=now <= wanted,
+        records=None if more is None else two_digits(more * sum(group_sizes)),
+        epsilon=None if freer is None else two_digits(freer * budget),
+        fraction=fraction_for_width(wanted, group_sizes=group_sizes, epsilon=epsilon, **guessed),
     )
 
 
-def _utility_ceiling(plan: CertificatePlan) -> UtilityCeiling:
-    rarer = min(plan.label_rate, 1 - plan.label_rate)
-    return UtilityCeiling(
-        input_agnostic_tau=plan.input_agnostic_tau, accuracy=utility_ceiling(rarer, tau=plan.input_agnostic_tau)
-    )
+def _least(enough: Callable[[float], bool]) -> float | None:
+    """The smallest multiple that is enough, by halving on a logarithmic scale; None if there is none."""
+    low, high = _LEAST, _MOST
+    if not enough(high):
+        return None
+    while high / low > 1.005:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
-def _paper_bounds(method: str, planned: PlannedRun) -> PlannedPaperBounds | None:
-    plan = planned.plan
-    last = LastStep.planned(plan, planned.config)
-    if last is None or why_no_paper_bounds(method, noise_std=plan.noise_std):
+def assumed_gap(tau: float) -> float:
+    """The gap that a model is assumed to have if nobody says: the default target, but at most half of the bound.
+
+    >>> assumed_gap(0.1), assumed_gap(0.04)
+    (0.03, 0.02)
+    """
+    return min(DEFAULT_MAX_GAP, tau / 2)
+
+
+def _paper_bounds(method: str, planned: PlannedRun) -> dict[str, Any] | None:
+    """Theorem 2 as printed, with its arithmetic corrected, and so at the noise of the deployed head.
+
+    Also with M = 0, where step size and clip norm cancel: no choice makes it smaller but more noise.
+    """
+    last = LastStep.planned(planned.plan, planned.config)
+    if last is None or why_no_paper_bounds(method, noise_std=planned.plan.noise_std):
         return None
     stds = last.deviations
 
-    def theorem_2(weight_bound: float) -> Theorem2:
+    def theorem_2(weight_bound: float) -> dict[str, float]:
         printed, corrected = last.theorem_2(stds["printed"], weight_bound=weight_bound)
         _, deployed = last.theorem_2(stds["deployed"], weight_bound=weight_bound)
-        return Theorem2(printed=printed, corrected=corrected, deployed=deployed)
+        return {"printed": printed, "corrected": corrected, "deployed": deployed}
 
-    return PlannedPaperBounds(
-        learning_rate=last.learning_rate,
-        optimizer=last.optimizer,
-        theorem_2=theorem_2(last.weight_bound),
-        theorem_2_at_zero=theorem_2(0.0),
-        monte_carlo_error=monte_carlo_error(n_members=last.n_members),
-    )
+    return {
+        "learning_rate": last.learning_rate,
+        "optimizer": last.optimizer,
+        "theorem_2": theorem_2(last.weight_bound),
+        "theorem_2_at_zero": theorem_2(0.0),
+        "monte_carlo_error": monte_carlo_error(n_members=last.n_members),
+    }

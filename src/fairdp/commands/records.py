@@ -1,29 +1,52 @@
-"""Where a command's records come from, and what to say about them."""
+"""The records of a command and what is measured on them: `fairdp evaluate`, `shift`, `paper-bounds`, part of `fit`.
 
-from collections.abc import Mapping
+Also the key of the coins by which test records are set aside, which is kept until a run is finished.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairdp._checks import InputError
-from fairdp.accounting.words import PUBLISHED, READ_FROM_TABLE
-from fairdp.commands.split_keys import new_split_key
-from fairdp.config import limits
-from fairdp.data.catalog import load_dataset
-from fairdp.data.formats import PLAIN, TableFormat
-from fairdp.data.grouped import GroupedData
-from fairdp.data.inference import infer_schema
-from fairdp.data.schema import TableSchema, read_schema
-from fairdp.data.splits import split_by_own_coin
-from fairdp.data.stored_rows import place_type
+from fairdp._io import json_bytes, read_key, write_key
+from fairdp.accounting.spent import FRONTIER, PUBLISHED, READ_FROM_TABLE
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.statement import estimated_metrics
+from fairdp.classifier import FairDPClassifier
+from fairdp.commands.console import say, say_cell_issues
+from fairdp.data.catalog import DATASETS, load_dataset
+from fairdp.data.columns import CellIssues, OnIssue, counts_by_column, ignore_issues, refuse_unreadable
+from fairdp.data.datasets import group_names
+from fairdp.data.grouped import GroupedData, place_type, split_by_own_coin
+from fairdp.data.infer import infer_schema
+from fairdp.data.schema import PLAIN, TableFormat, TableSchema, read_schema
 from fairdp.data.tables import Observe, Read, encode_file, load_table
-from fairdp.data.treatments import Treated
+from fairdp.distributed import process_group
+from fairdp.errors import DataError, InputError, ParameterError, SavedModelError, in_unit_interval
+from fairdp.frontier.verdict import SurveyNoise, forewarning, outlook_of, outlook_warning
+from fairdp.ledger.ledger import Spending, ledger_path
+from fairdp.metrics import collapse_warning, confidence_intervals, evaluate_decisions
+from fairdp.paper_bounds import PaperBounds, paper_bounds_of
+from fairdp.parameters import fraction
+from fairdp.randomness import Generators
+from fairdp.run.checkpoint import read_checkpoint
+from fairdp.run.plan import PlannedRun
+
+# Of the key of the test split.
+KEY_BYTES = 16
+# Bytes of records that are copied at a time.
+_CHUNK = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the records come from: a table, of which is said how it is written, or a named data set.
+    """The source of records: a table, of which is said how it is written, or a named data set.
 
     Records to test on are in a table of their own, ``test``, or a fraction of the table; none at a fraction of zero.
     ``cache`` is a folder that keeps tables encoded for further runs.
@@ -61,7 +84,7 @@ class Records:
     warnings: tuple[str, ...] = ()
     public_assumptions: tuple[str, ...] = ()
     declared_sizes: dict[str, float] = field(default_factory=dict)
-    treated: tuple[Treated, ...] = ()
+    treated: tuple[CellIssues, ...] = ()
 
     @property
     def table(self) -> str:
@@ -70,7 +93,7 @@ class Records:
 
     @property
     def published(self) -> bool:
-        """Whether anybody has these records, so that the sizes of their groups are no secret."""
+        """True if anybody has these records, so that the sizes of their groups are no secret."""
         return PUBLISHED in self.public_assumptions
 
 
@@ -96,7 +119,7 @@ def load_records(
     if source.label is None or not source.sensitive:
         missing = "`label`" if source.label is None else "`sensitive`"
         raise InputError(f"{missing} is needed with a table: name the column of {str(source.table)!r}.")
-    limits.fraction(test_fraction=source.test_fraction)
+    fraction(test_fraction=source.test_fraction)
     if source.cache is not None and source.schema is None:
         raise InputError("`cache` keeps tables that a `schema` encodes; name one (fairdp schema proposes it).")
     table = load_table(
@@ -113,7 +136,7 @@ def load_records(
     # Nobody else holds the whole table.
     n_rows = table.data.n_samples
     places = None if observe is None else np.arange(n_rows).astype(place_type(n_rows))
-    whole = replace(table.data, expendable=True, rows=places)
+    whole = replace(table.data, may_consume=True, rows=places)
     key = int.from_bytes(split_key or new_split_key(), "little")
     if source.set_aside:
         train, test = split_by_own_coin(whole, seed=key, share=source.set_aside)
@@ -135,20 +158,13 @@ def load_records(
     )
 
 
-def training_sizes(source: Source, sizes: Mapping[str, float]) -> dict[str, float]:
-    """What sizes declared for a table say of its training records: the rest is for testing."""
-    share = 1.0 if source.table is None else 1 - source.set_aside
-    return {name: share * size for name, size in sizes.items()}
-
-
 def _named_records(source: Source) -> Records:
     """A named data set, which brings its own columns."""
     if source.dataset is None:
-        raise InputError(
-            "there is nothing to train on: name a table, TABLE `label` COL `sensitive` COL, or a data set, such as "
-            "`dataset` adult."
-        )
-    _refuse_table_options(source)
+        raise InputError("no input: give TABLE with `label` and `sensitive`, or a data set, such as `dataset` adult.")
+    named = [name for name in ("label", "positive", "schema", "test", "cache") if getattr(source, name)]
+    for name in (*named, *source.written.to_dict()):
+        raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")
     loaded = load_dataset(source.dataset, sensitive=source.sensitive)
     return Records(
         name=source.dataset,
@@ -161,15 +177,329 @@ def _named_records(source: Source) -> Records:
 
 
 def _read_as(schema: TableSchema) -> list[str]:
-    """How an undeclared table was understood, so that a number read as a word is noticed."""
+    """A line on how an undeclared table was understood, so that a number read as a word is noticed."""
     if schema.declared:
         return []
     kinds = [f"{column.name} ({type(column).__name__.lower()})" for column in schema.columns]
     more = f" and {len(kinds) - 12} more" if len(kinds) > 12 else ""
-    return [f"inputs were read as {', '.join(kinds[:12])}{more}; label {schema.label!r}, positive {schema.positive!r}."]
+    return [f"inferred inputs: {', '.join(kinds[:12])}{more}; label {schema.label!r}, positive {schema.positive!r}."]
 
 
-def _refuse_table_options(source: Source) -> None:
-    told = [name for name in ("label", "positive", "schema", "test", "cache") if getattr(source, name)]
-    for name in (*told, *source.written.to_dict()):
-        raise InputError(f"`{name}` goes with a table, not with a named data set; leave it out or name a table.")
+def training_sizes(source: Source, sizes: Mapping[str, float]) -> dict[str, float]:
+    """Sizes of the training records by those declared for a table: the rest is for testing."""
+    share = 1.0 if source.table is None else 1 - source.set_aside
+    return {name: share * size for name, size in sizes.items()}
+
+
+def new_split_key(seed: int | None = None) -> bytes:
+    """A key from the operating system's entropy or, for experiments, from a seed."""
+    return Generators.of(seed).key("test split")
+
+
+def keep_split_key(checkpoint: Path, key: bytes) -> None:
+    """Write the key beside the checkpoint of a run, whose training records must be the same when it is continued."""
+    write_key(split_key_path(checkpoint), key)
+
+
+def kept_split_key(checkpoint: Path) -> bytes:
+    """The key of the run that a checkpoint belongs to."""
+    read_checkpoint(checkpoint)
+    path = split_key_path(checkpoint)
+
+    def kept() -> bytes:
+        key = read_key(path, KEY_BYTES)
+        if key is None:
+            raise InputError(
+                f"the key of the test split is not in {str(path)!r}, so that the run cannot be continued with the same "
+                "records; restore the file, or start the run again."
+            )
+        return key
+
+    return process_group().from_rank_zero(kept)
+
+
+def split_key_path(checkpoint: Path) -> Path:
+    """The file that keeps the key until the model is written."""
+    return checkpoint.with_name(f"{checkpoint.name}.key")
+
+
+def load_with_records(
+    folder: Path,
+    table: Path | None,
+    dataset: str | None,
+    *,
+    part: Literal["train", "test"] = "test",
+    written: TableFormat = PLAIN,
+    on_issue: OnIssue = ignore_issues,
+    observe: Observe | None = None,
+) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and labelled records: those of a table, or a part of a named data set."""
+    if (table is None) == (dataset is None):
+        raise InputError("give either TABLE or `dataset`: the records to look at.")
+    if dataset is not None:
+        return load_for_dataset(folder, dataset, part=part)
+    assert table is not None
+    estimator, schema = load_saved(folder, written)
+    return estimator, encode_file(table, schema, observe=observe, on_issue=on_issue)
+
+
+def load_saved(folder: Path, written: TableFormat = PLAIN) -> tuple[FairDPClassifier, TableSchema]:
+    """A saved model and the schema of its tables; what is said of the file at hand goes before what the model says."""
+    estimator = FairDPClassifier.load(folder)
+    if estimator.feature_schema_ is None:
+        raise SavedModelError(
+            f"the model in {str(folder)!r} does not read tables; use FairDPClassifier.load in Python."
+        )
+    schema = TableSchema.from_dict(estimator.feature_schema_)
+    return estimator, replace(schema, format=written.over(schema.format))
+
+
+def load_for_dataset(
+    folder: Path, dataset: str, *, part: Literal["train", "test"] = "test"
+) -> tuple[FairDPClassifier, GroupedData]:
+    """A saved model and the test or training records of a data set of the kind it was trained on."""
+    estimator = FairDPClassifier.load(folder)
+    loaded = load_dataset(dataset, sensitive=_protected(estimator, dataset))
+    other = json.loads(json_bytes(loaded.schema.to_dict())) if loaded.schema is not None else None
+    shapes = (loaded.test.X.shape[1:], estimator.score_model_.shape)
+    if (
+        estimator.feature_schema_ != other
+        or shapes[0] != shapes[1]
+        or loaded.test.group_names != estimator.group_names_
+    ):
+        raise SavedModelError(f"the model in {str(folder)!r} was not trained on data like {dataset}; name a TABLE.")
+    return estimator, loaded.test if part == "test" else loaded.train
+
+
+def _protected(estimator: FairDPClassifier, dataset: str) -> tuple[str, ...]:
+    """The columns of a data set whose values make the groups of a model; those by default if no others do."""
+    card = DATASETS.get(dataset)
+    if card is None:
+        return ()
+    if estimator.feature_schema_ is not None:
+        named = TableSchema.from_dict(estimator.feature_schema_).sensitive
+        return named if set(named) <= set(card.sensitive) else ()
+    orders = [order for n in range(1, 1 + len(card.sensitive)) for order in permutations(card.sensitive, n)]
+    return next((order for order in orders if card.images and group_names(order) == estimator.group_names_), ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationReport:
+    """Metrics of a saved model on labelled rows, with confidence intervals."""
+
+    method: str
+    positive: str
+    n_test: int
+    metrics: Mapping[str, Any]
+    confidence: float
+    intervals: Mapping[str, tuple[float, float]]
+    warnings: tuple[str, ...]
+    treated: Mapping[str, Mapping[str, int]]
+    note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
+
+
+def run_evaluate(
+    folder: Path,
+    table: Path | None,
+    dataset: str | None,
+    *,
+    confidence: float,
+    seed: int | None,
+    written: TableFormat = PLAIN,
+) -> EvaluationReport:
+    """Metrics of a saved model on labelled rows, with confidence intervals."""
+    in_unit_interval(confidence=confidence)
+    issues: list[CellIssues] = []
+    # The test records of a named data set are none that a model was trained on.
+    path = None if table is None or not ledger_path().exists() else ledger_path()
+    seen: list[str] = []
+    try:
+        spending = Spending(path, command="evaluate")
+    except DataError as error:
+        seen, spending = [unknown_use(error)], Spending(None, command="evaluate")
+    with spending:
+        estimator, test = load_with_records(
+            folder, table, dataset, written=written, on_issue=issues.append, observe=spending.observe
+        )
+        seen += seen_before(estimator, spending)
+    refuse_unreadable(issues)
+    say_cell_issues(issues)
+    (y, groups), (scores, decisions) = test.codes, decided(estimator, test)
+    intervals = confidence_intervals(
+        y,
+        scores,
+        groups,
+        test.n_groups,
+        confidence=confidence,
+        rng=np.random.default_rng(seed),
+        decisions=decisions,
+    )
+    metrics = evaluate_decisions(y, scores, groups, test.group_names, decisions=decisions)
+    return EvaluationReport(
+        method=estimator.method,
+        positive=str(estimator.classes_[1]),
+        n_test=test.n_samples,
+        metrics=metrics,
+        confidence=confidence,
+        intervals=intervals,
+        warnings=(*seen, *warnings_of(estimator, metrics)),
+        treated=counts_by_column(issues),
+    )
+
+
+def run_shift(folder: Path, gammas: Sequence[float]) -> dict[str, Any]:
+    """Bounds of a saved certificate when the shares of groups and labels move by these sizes; no record is needed."""
+    estimator = FairDPClassifier.load(folder)
+    certificate = estimator.certificate_
+    if isinstance(certificate, NotCertified):
+        raise SavedModelError(
+            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
+            "run fairdp certify on fresh records."
+        )
+    for gamma in gammas:
+        if not 0 <= gamma <= 1:
+            raise ParameterError("gamma", gamma, "must be in [0, 1]")
+    bounds = tuple({"gamma": gamma, **certificate.under_shift(gamma)} for gamma in gammas)
+    return {
+        "method": estimator.method,
+        "positive": str(estimator.classes_[1]),
+        "confidence": certificate.confidence,
+        "bounds": bounds,
+        "note": "After Pr(group, label) has moved by a total variation of at most gamma, while the people of each "
+        "group and label stay as they were. For all gammas at once, instead of the plain certificate and not beside "
+        "it.",
+    }
+
+
+def run_paper_bounds(
+    folder: Path, table: Path | None, dataset: str | None, *, written: TableFormat = PLAIN, **options: Any
+) -> PaperBounds:
+    """The paper's certificates of a saved model on labelled rows, in the paper those it was trained on."""
+    estimator, data = load_with_records(folder, table, dataset, part="train", written=written)
+    return paper_bounds_of(estimator, data, **options)
+
+
+def decided(estimator: FairDPClassifier, data: GroupedData) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Score and decision of each record."""
+    scores, decisions = np.empty(data.n_samples), np.empty(data.n_samples, dtype=np.int64)
+    stop = 0
+    for part in data.batches():
+        here = slice(stop, stop := stop + part.n_samples)
+        # Computed once: a model smoothed over its parameters runs a hundred times for each record.
+        scores[here] = estimator.scores(part.inputs)
+        decisions[here] = estimator.predictor_.decisions(
+            estimator.score_model_, part.inputs, groups=part.groups, scores=scores[here]
+        )
+    return scores, decisions
+
+
+def measure(estimator: FairDPClassifier, test: GroupedData) -> dict[str, Any]:
+    """Exact utility and fairness on held-out records: for the data holder's eyes only."""
+    (y, groups), (scores, decisions) = test.codes, decided(estimator, test)
+    return evaluate_decisions(y, scores, groups, test.group_names, decisions=decisions)
+
+
+def measured(estimator: FairDPClassifier, test: GroupedData, *, private: bool) -> tuple[int, Mapping[str, Any] | None]:
+    """Certification records and metrics: exact ones for the data holder, or what follows from the released counts.
+
+    Without records to test on there are only the counts; without a certificate there are none of these either.
+    """
+    certificate = estimator.certificate_
+    if private and isinstance(certificate, Certificate):
+        counted = sum(max(0, n) for group in certificate.counts for row in group for n in row)
+        return counted, estimated_metrics(certificate)
+    if not test.n_samples:
+        return estimator.n_certify_, estimated_metrics(certificate) if isinstance(certificate, Certificate) else None
+    return estimator.n_certify_, measure(estimator, test)
+
+
+def say_equal(train: GroupedData, test: GroupedData, path: Path | None) -> None:
+    """Tell the data holder, and nobody else, of records in a test file that are in the training table too."""
+    if path is None:
+        return
+    equal = int(np.isin(record_hashes(test), record_hashes(train)).sum())
+    if equal:
+        say(
+            f"warning: {equal} of the {test.n_samples} records in {str(path)!r} equal some of the training table; if "
+            "they are the same people, results on them are optimistic."
+        )
+
+
+def record_hashes(data: GroupedData) -> NDArray[np.uint64]:
+    """Hash of each record's features, label and group as they are encoded, shape (n_samples,); −0 counts as 0.
+
+    Two unequal records share one of 64 bits with probability 2⁻⁶⁴.
+    """
+    found: list[bytes] = []
+    for part in data.batches(max(1, _CHUNK // (data.row_bytes + 16))):
+        y, groups = (np.asarray(codes, dtype="<i8") for codes in (part.y, part.groups))
+        X = np.asarray(part.inputs, dtype="<f4").reshape(len(y), -1) + np.float32(0)
+        rows = np.hstack([np.ascontiguousarray(each).view(np.uint8).reshape(len(y), -1) for each in (X, y, groups)])
+        content, width = rows.tobytes(), rows.shape[1]
+        each = (content[start : start + width] for start in range(0, len(content), width))
+        found.append(b"".join(hashlib.blake2b(record, digest_size=8).digest() for record in each))
+    return np.frombuffer(b"".join(found), dtype="<u8")
+
+
+def seen_before(estimator: FairDPClassifier, spending: Spending) -> list[str]:
+    """A warning if the ledger knows some of the rows as used by a saved model; for the data holder's eyes."""
+    spending.charge_all()
+    model = spending.model_of(estimator.privacy_, estimator.score_model_.digest(), must_know=False)
+    try:
+        equal = [count for entry, count in spending.used_by(model).items() if str(entry) == model and count]
+    except DataError as error:
+        return [unknown_use(error)]
+    return [
+        f"{count} of the records equal some that were used to fit the model; if they are the same people, results "
+        "on them are optimistic: evaluate on new rows."
+        for count in equal
+    ]
+
+
+def unknown_use(error: DataError) -> str:
+    """A warning that a ledger cannot say which records a model has used."""
+    return f"it is not known which records the model was trained on: {error.template}"
+
+
+def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any] | None) -> list[str]:
+    """Warnings to read before relying on these metrics; None where nothing was measured."""
+    collapse = None if metrics is None else collapse_warning(metrics["positive_rate"])
+    found = [collapse] if collapse else []
+    certificate = estimator.certificate_
+    if isinstance(certificate, Certificate):
+        empty = {gap.pair for gap in certificate.gaps.values() if gap.claimed and gap.tau >= 1}
+        if empty:
+            pairs = ", ".join(f"{high} and {low}" for high, low in sorted(empty))
+            found.append(
+                f"the certificate has too few records to bound some gaps, first of all between {pairs}: merge small "
+                "groups (a schema's 'other' does), name fewer protected columns, or certify fewer metrics."
+            )
+    hidden = _hidden_groups(estimator)
+    if hidden is not None:
+        found.append(hidden)
+    if np.isinf(estimator.privacy_.epsilon):
+        found.append("this model is not private: it was trained without noise.")
+    return found
+
+
+def hidden_beforehand(planned: PlannedRun) -> str | None:
+    """Groups whose rates a frontier will not see, from the plan alone, while nothing has been trained."""
+    plan, names = planned.plan, tuple(planned.privacy.mechanisms)
+    if not plan.recipe.joint or len(names) < 2 or not plan.query_stds[FRONTIER]:
+        return None
+    sizes = dict(zip(names, plan.recipe.group_sizes, strict=True))
+    parity, epsilon = planned.config.parity, plan.budget.epsilon
+    return forewarning(outlook_of(sizes, SurveyNoise.of(plan), parity=parity, epsilon=epsilon))
+
+
+def _hidden_groups(estimator: FairDPClassifier) -> str | None:
+    """Groups whose rates a frontier could not see, now that the share of positive labels is known too."""
+    frontier, privacy = estimator.frontier_, estimator.privacy_
+    if frontier is None or len(estimator.group_names_) < 2 or not frontier.sketch_std:
+        return None
+    sizes = dict(zip(estimator.group_names_, frontier.sizes.reshape(-1, 2).sum(1).tolist(), strict=True))
+    label_rate = float((frontier.sizes[1::2].sum() / frontier.sizes.sum()).clip(0.01, 0.99))
+    noise = SurveyNoise.of_frontier(frontier)
+    return outlook_warning(
+        outlook_of(sizes, noise, parity=frontier.parity, epsilon=privacy.epsilon, label_rate=label_rate)
+    )

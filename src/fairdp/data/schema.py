@@ -1,6 +1,7 @@
 """The public schema of a table: what its columns may hold, so that encoding a row needs no other row."""
 
 import difflib
+import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -10,39 +11,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairdp._checks import DataError, InputError
-from fairdp.config import limits
-from fairdp.data.cells import MISSING_WORDS
+from fairdp import parameters as limits
+from fairdp._io import read_plain
+from fairdp.data.cells import MISSING_WORDS, spellings_of
 from fairdp.data.columns import (
+    COLUMN_TYPES,
     Binned,
     Categorical,
     Column,
+    EncodedColumns,
     Numeric,
+    OnIssue,
     OtherThan,
+    Widths,
     category_codes,
-    refuse_missing,
-    repeated,
-)
-from fairdp.data.distinct import spellings_of
-from fairdp.data.encoded_columns import EncodedColumns
-from fairdp.data.entries import (
-    COLUMN_TYPES,
     check_keys,
     column_of,
     entry_name,
     entry_text,
+    ignore_issues,
+    inputs_of,
     listed,
     others_of,
+    refuse_missing,
+    repeated,
     texts_of,
     truth,
 )
-from fairdp.data.formats import PLAIN, TableFormat, format_of
-from fairdp.data.frames import frame_of
-from fairdp.data.layout import Widths, inputs_of
-from fairdp.data.plain_yaml import read_plain
-from fairdp.data.treatments import Tell, untold
+from fairdp.errors import DataError, InputError, ParameterError
 
 __all__ = ["Binned", "Categorical", "Numeric", "OtherThan", "TableSchema", "read_schema"]
 
@@ -54,11 +53,169 @@ SCHEMA_KEYS = (*REQUIRED_KEYS, "declared", "table", "format", SIZES)
 UNKNOWN_GROUPS = "correct the rows, or let all others be a group: 'other: unknown', with 'unknown' among its groups"
 # Of more groups nothing could be learnt, planned or certified.
 _MOST_GROUPS = 1000
+FORMAT_KEYS = ("sep", "decimal", "thousands", "encoding", "day_first", "sheet")
+# What may be typed in place of a tab, which is hard to see.
+_TABS = ("tab", "\\t")
+_THOUSANDS = {"": "nothing", ",": "commas", ".": "points", " ": "blanks", "'": "apostrophes"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFormat:
+    """The way in which the cells of a file are written; never taken from the rows of that file.
+
+    Parameters
+    ----------
+    sep
+        Character between the cells of a text file; None: a comma, or a tab in a file that ends in .tsv.
+    decimal
+        ``"."`` or ``","``; None: a point.
+    thousands
+        What stands between thousands: a point, a comma, a blank or an apostrophe; empty or None: nothing.
+    encoding
+        Encoding of a text file, as Python names it; None: UTF-8, with or without a mark of the byte order.
+    day_first
+        Whether dates such as 05.01.2020 are written day, month, year; None: no, only years come first.
+    sheet
+        Sheet of a workbook; None: its only one.
+    """
+
+    sep: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    day_first: bool | None = None
+    sheet: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.sep in _TABS:
+            object.__setattr__(self, "sep", "\t")
+        if self.sep is not None and not (len(self.sep) == 1 and self.sep.isascii() and _separates(self.sep)):
+            raise ParameterError("sep", self.sep, "must be one character such as , ; | or the word tab")
+        if self.decimal not in (None, ".", ","):
+            raise ParameterError("decimal", self.decimal, "must be a point or a comma")
+        if self.thousands not in (None, *_THOUSANDS):
+            raise ParameterError("thousands", self.thousands, "must be a point, a comma, a blank, an apostrophe or ''")
+        if self.thousands and self.thousands == (self.decimal or "."):
+            raise ParameterError(
+                "thousands", self.thousands, "is the sign of decimals too", "change one with `decimal`"
+            )
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            raise ParameterError("encoding", self.encoding, "is unknown", "name one such as utf-8, cp1252 or utf-16")
+
+    def over(self, other: "TableFormat") -> "TableFormat":
+        """The same, and where nothing is said, what the other says.
+
+        >>> TableFormat(sep=";").over(TableFormat(sep=",", decimal=",")).to_dict()
+        {'sep': ';', 'decimal': ','}
+        """
+        both = other.to_dict() | self.to_dict()
+        if self.decimal and self.thousands is None and self.decimal == other.thousands:
+            # Who says that this sign is one of decimals says that it is none of thousands.
+            del both["thousands"]
+        return TableFormat(**both)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that is said, as plain values."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @property
+    def rewrites_cells(self) -> bool:
+        """True if some cell may be written in another way than the plain one."""
+        return self.decimal == "," or bool(self.thousands) or bool(self.day_first)
+
+    def in_words(self) -> str:
+        """For people: what differs from a plain file.
+
+        >>> TableFormat(sep=";", decimal=",", day_first=True).in_words()
+        'semicolons between cells, decimal commas, dates with the day first'
+        """
+        sep = None if self.sep is None else f"{_SEPARATORS.get(self.sep, repr(self.sep))} between cells"
+        said = (
+            sep,
+            {",": "decimal commas", ".": "decimal points"}.get(self.decimal or ""),
+            f"{_THOUSANDS[self.thousands]} between thousands" if self.thousands else None,
+            "dates with the day first" if self.day_first else None,
+            f"encoding {self.encoding}" if self.encoding else None,
+            None if self.sheet is None else f"sheet {self.sheet!r}",
+        )
+        return ", ".join(words for words in said if words) or "a plain file"
+
+
+PLAIN = TableFormat()
+
+
+def format_of(entry: Any) -> TableFormat:
+    """The format that a schema declares."""
+    check_keys("format", entry, allowed=FORMAT_KEYS, required=())
+    for key, value in entry.items():
+        if key == "day_first":
+            truth("format: day_first", value)
+        elif not isinstance(value, str):
+            raise DataError(f"format: {key} must be a text in quotes, got {value!r}.")
+    return TableFormat(**entry)
+
+
+def _separates(character: str) -> bool:
+    return character == "\t" or (character.isprintable() and not character.isalnum() and character not in " \"'+-._")
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        # It refuses codecs that are not between bytes and text, such as rot13.
+        io.TextIOWrapper(io.BytesIO(), encoding=name).close()
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
+def frame_of(rows: Any) -> pd.DataFrame:
+    """Rows as a frame in which each cell keeps its type; a stream is read to its end.
+
+    >>> frame_of(pa.table({"age": [30, None]}))["age"].tolist()
+    [30, <NA>]
+    """
+    if isinstance(rows, pd.DataFrame):
+        return rows
+    if isinstance(rows, pa.RecordBatch | pa.Table) or hasattr(rows, "__arrow_c_stream__"):
+        try:
+            return arrow_frame(pa.table(rows))
+        except (pa.ArrowException, TypeError, ValueError):
+            pass
+    raise DataError(f"rows must be a table of pandas, polars or Arrow, got {type(rows).__name__}.")
+
+
+def is_table(values: Any) -> bool:
+    """True if these are rows of named columns, as `frame_of` takes them; a column by itself is none.
+
+    >>> [is_table(values) for values in (pd.DataFrame({"age": [30]}), pd.Series([30]), [[30]])]
+    [True, False, False]
+    """
+    if isinstance(values, pd.DataFrame | pa.RecordBatch | pa.Table):
+        return True
+    column = isinstance(values, pa.ChunkedArray) or type(values).__name__ == "Series"
+    return hasattr(values, "__arrow_c_stream__") and not column
+
+
+def known_table(values: Any) -> Any:
+    """A table that knows nothing but Arrow's interface, and may be read once, as a frame; all else as it is."""
+    unknown = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "to_pandas")
+    return frame_of(values) if unknown and not isinstance(values, pd.DataFrame | pd.Series) else values
+
+
+def arrow_frame(part: pa.Table | pa.RecordBatch) -> pd.DataFrame:
+    """Rows of Arrow as a frame that keeps their types."""
+    for place, field in enumerate(part.schema):
+        if str(field.type) == "string_view":
+            # As polars has it; pandas cannot take rows of it.
+            part = part.set_column(place, field.name, part.column(place).cast(pa.large_string()))
+    # In pandas' own types, whole numbers would become floats where another row has none.
+    return part.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """What a table may hold. A cell is read by itself: 1, 1.0 and "1" are the same, and "01" is a code of its own.
+    """All that a table may hold. A cell is read by itself: 1, 1.0 and "1" are the same, and "01" is a code of its own.
 
     Parameters
     ----------
@@ -95,8 +252,7 @@ class TableSchema:
     format: TableFormat = PLAIN
 
     def __post_init__(self) -> None:
-        names = [*(column.name for column in self.columns), self.label, *self.sensitive]
-        if (name := repeated(names)) is not None:
+        if (name := repeated(self.table_columns)) is not None:
             raise DataError(f"column {name!r} is named twice; label, protected columns and inputs must differ.")
         # Making the protected columns checks their values.
         if not self.columns or len(self.sensitive) != len(self.groups) or not self.protected:
@@ -107,6 +263,11 @@ class TableSchema:
             raise DataError(f"the protected columns make {n_groups} groups, at most {_MOST_GROUPS} are possible.")
         if self.positive == self.negative:
             raise DataError(f"positive and negative must differ, got {self.positive!r} for both.")
+
+    @property
+    def table_columns(self) -> tuple[str, ...]:
+        """The columns that a table must have: inputs, label and protected ones."""
+        return (*(column.name for column in self.columns), self.label, *self.sensitive)
 
     @property
     def protected(self) -> tuple[Categorical, ...]:
@@ -132,29 +293,30 @@ class TableSchema:
 
     @property
     def encoded(self) -> EncodedColumns:
-        """What a model may know of the inputs."""
+        """The public side of the inputs, for a model."""
         return EncodedColumns.of(self.columns)
 
-    def encode(self, rows: Any, *, tell: Tell = untold) -> NDArray[np.float32]:
+    def encode(self, rows: Any, *, on_issue: OnIssue = ignore_issues) -> NDArray[np.float32]:
         """Features in [0, 1], shape (n_samples, n_features); no row depends on another.
 
-        Cells that are not as declared are treated each by itself; ``tell`` is told of each column how many there were.
-        The rows' own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does not.
+        Cells that are not as declared are treated each by itself; ``on_issue`` hears of each column how many there
+        were. The rows' own types come before that: `read_table` keeps the text of a CSV file, `pandas.read_csv` does
+        not.
         """
-        return inputs_of(self.cells(rows, tell=tell), self.widths)
+        return inputs_of(self.cells(rows, on_issue=on_issue), self.widths)
 
     @property
     def widths(self) -> Widths:
-        """What inputs the cells of a row become."""
+        """The inputs that the cells of a row become."""
         return tuple(itertools.chain.from_iterable(column.widths for column in self.columns))
 
-    def cells(self, rows: Any, *, tell: Tell = untold) -> list[NDArray[Any]]:
-        """What `encode` makes inputs of, in as many arrays as there are ``widths``."""
+    def cells(self, rows: Any, *, on_issue: OnIssue = ignore_issues) -> list[NDArray[Any]]:
+        """The cells that `encode` makes inputs of, in as many arrays as there are ``widths``."""
         frame, found = frame_of(rows), []
         for column in self.columns:
             cells, treated = column.read(column_values(frame, column.name))
             found += cells
-            tell(treated)
+            on_issue(treated)
         return found
 
     def encode_labels(self, rows: Any) -> NDArray[np.int64]:
@@ -163,14 +325,16 @@ class TableSchema:
         remedy = f"a label is {self.negative!r} or {self.positive!r}: correct the rows or leave them out"
         return category_codes(column_values(frame_of(rows), self.label), values, remedy=remedy)[0]
 
-    def encode_groups(self, rows: Any, *, tell: Tell = untold) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Group code of each row, shape (n_samples,), and the names of all declared groups; ``tell`` as in `encode`."""
+    def encode_groups(
+        self, rows: Any, *, on_issue: OnIssue = ignore_issues
+    ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Group code of each row, shape (n_samples,), and names of all declared groups; ``on_issue`` as in `encode`."""
         frame = frame_of(rows)
         codes = np.zeros(len(frame), dtype=np.int64)
         for column in self.protected:
             own, treated = category_codes(column_values(frame, column.name), column, remedy=UNKNOWN_GROUPS)
             codes = codes * len(column.categories) + own
-            tell(treated)
+            on_issue(treated)
         return codes, self.group_names
 
     def protecting(self, names: Sequence[str]) -> "TableSchema":

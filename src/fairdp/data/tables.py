@@ -1,50 +1,69 @@
-"""Tables in files: read them, whole or in batches, refuse broken ones in one line, and turn them into grouped data."""
+"""Tables as grouped data: from files, whole or in batches, from a cache, and from what is given to an estimator."""
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+import hashlib
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in
 
-from fairdp import _checks, _scratch
-from fairdp._checks import DataError, InputError
-from fairdp.data.formats import PLAIN, TableFormat
-from fairdp.data.frames import frame_of
-from fairdp.data.grouped import GroupedData
-from fairdp.data.inference import infer_schema
-from fairdp.data.layout import row_type
-from fairdp.data.positive import value_meant
-from fairdp.data.readers import reader_of
-from fairdp.data.schema import TableSchema, read_schema
-from fairdp.data.stored_rows import StoredRows
-from fairdp.data.table_cache import TableFiles, cached_rows
-from fairdp.data.treatments import Tell, Treated, summed, untold
+from fairdp._io import draft_of, from_plain, in_file, json_bytes, mapped, parsed_json, write_to
+from fairdp.data.columns import (
+    CellIssues,
+    OnIssue,
+    ignore_issues,
+    refuse_unreadable,
+    repeated,
+    row_type,
+    summed,
+    value_meant,
+)
+from fairdp.data.grouped import GroupedData, StoredRows, codes_of, label_codes, records_of, shares_of
+from fairdp.data.infer import infer_schema
+from fairdp.data.readers import count_rows, frames_of, parquet_files, whole_frame
+from fairdp.data.schema import PLAIN, TableFormat, TableSchema, frame_of, is_table, known_table, read_schema
+from fairdp.errors import DataError, InputError, ParameterError, positive_integer
 
 # Bytes of encoded rows up to which a table is in memory; one that is larger stays in a file.
 MOST_IN_MEMORY = 2**29
-
-_T = TypeVar("_T", bound=Sized)
-Observe = Callable[[pd.DataFrame], None]
-# A schema and notes for the user, from a table, its label, its protected columns and the label value that counts as 1.
-Read = Callable[[pd.DataFrame, str, Sequence[str], object], tuple[TableSchema, tuple[str, ...]]]
+# Of the file that keeps a table encoded: its version, and how it ends.
+FORMAT = 1
+_DIGEST_BYTES, _LENGTH_BYTES = 32, 8
+# Bytes of it that are read at a time.
+_CHUNK = 2**20
 
 NOT_YET_DECLARED = (
     "the schema says declared: false, so what it holds was read from rows and counts as public; replace it with what "
     "you know, then set declared: true."
 )
 
+_T = TypeVar("_T", bound=Sized)
+Declared = TableSchema | Mapping[str, Any] | str | Path
+# Is shown rows, and the names of the columns that a model takes from them; none where these are not yet known.
+Observe = Callable[[pd.DataFrame, Sequence[str]], None]
+# A schema and notes for the user, from a table, its label, its protected columns and the label value that counts as 1.
+Read = Callable[[pd.DataFrame, str, Sequence[str], object], tuple[TableSchema, tuple[str, ...]]]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableData:
-    """A table as grouped data, the schema that encoded it, notes for the user, and what became of odd cells."""
+    """A table as grouped data, the schema that encoded it, notes for the user, and issues with its cells."""
 
     data: GroupedData
     schema: TableSchema
     notes: tuple[str, ...]
-    treated: tuple[Treated, ...] = ()
+    treated: tuple[CellIssues, ...] = ()
 
 
 def load_table(
@@ -80,20 +99,21 @@ def load_table(
     cache
         Folder that keeps the table encoded, by a declared schema, for further runs.
     """
-    told: list[Treated] = []
+    issues: list[CellIssues] = []
     if schema_path is None:
         frame = read_table(path, written)
-        (observe or _unobserved)(frame)
+        if observe is not None:
+            observe(frame, ())
         schema, notes = read(frame, label, sensitive, positive)
         schema = replace(schema, format=written)
-        data = encode_table(frame, schema, tell=told.append)
-        return TableData(data=data, schema=schema, notes=notes, treated=summed(told))
+        data = encode_table(frame, schema, on_issue=issues.append)
+        return TableData(data=data, schema=schema, notes=notes, treated=summed(issues))
     schema = read_schema(schema_path)
     _check_agreement(schema, label=label, sensitive=sensitive, positive=positive)
     schema = replace(schema, format=_agreed(written, schema.format))
     notes = () if schema.declared else (NOT_YET_DECLARED,)
-    data = encode_file(path, schema, observe=observe, tell=told.append, cache=cache)
-    return TableData(data=data, schema=schema, notes=notes, treated=summed(told))
+    data = encode_file(path, schema, observe=observe, on_issue=issues.append, cache=cache)
+    return TableData(data=data, schema=schema, notes=notes, treated=summed(issues))
 
 
 def encode_file(
@@ -102,7 +122,7 @@ def encode_file(
     *,
     rows: int = 50_000,
     observe: Observe | None = None,
-    tell: Tell = untold,
+    on_issue: OnIssue = ignore_issues,
     cache: Path | None = None,
 ) -> GroupedData:
     """The rows of a file, written as the schema says, as grouped data; of the table at most so many are in memory.
@@ -110,33 +130,38 @@ def encode_file(
     Those of a large table, and of one that a ``cache`` keeps, stay in a file, as `StoredRows`. Whoever wants to
     ``observe`` the rows sees all of them, whether they are encoded now or were so before.
     """
-    _checks.positive_integer(rows=rows)
-    reader = reader_of(Path(path), schema.format)
-    n_rows = reader.count()
+    positive_integer(rows=rows)
+    path = Path(path)
+    n_rows = count_rows(path, schema.format)
     kind = row_type(schema.widths, len(schema.group_names))
 
-    def stored(tell: Tell) -> Iterator[NDArray[np.void]]:
-        return _counted(_encoded(reader.batches(rows), schema, observe, tell, encode_rows), n_rows, path)
+    def stored(on_issue: OnIssue) -> Iterator[NDArray[np.void]]:
+        return _counted(
+            _encoded(frames_of(path, rows, schema.format), schema, observe, on_issue, encode_rows), n_rows, path
+        )
 
     def seen_again() -> Iterator[None]:
-        yield from map(observe or _unobserved, _counted(reader.batches(rows), n_rows, path) if observe else ())
+        if observe is not None:
+            for batch in _counted(frames_of(path, rows, schema.format), n_rows, path):
+                observe(batch, schema.table_columns)
+                yield
 
     if cache is not None:
-        files = TableFiles(Path(path), schema, n_rows)
-        return _grouped(cached_rows(cache, files, kind, encode=stored, seen_again=seen_again(), tell=tell), schema)
+        files = TableFiles(path, schema, n_rows)
+        return _grouped(
+            cached_rows(cache, files, kind, encode=stored, seen_again=seen_again(), on_issue=on_issue), schema
+        )
     if 4 * schema.n_features * n_rows > MOST_IN_MEMORY:
-        return _grouped(_scratch.in_file(stored(tell), kind, (n_rows,)), schema)
+        return _grouped(in_file(stored(on_issue), kind, (n_rows,)), schema)
     X = np.empty((n_rows, schema.n_features), dtype=np.float32)
     y, groups = np.empty((2, n_rows), dtype=np.int64)
     stop = 0
-    for batch in _counted(_encoded(reader.batches(rows), schema, observe, tell, encode_table), n_rows, path):
+    for batch in _counted(
+        _encoded(frames_of(path, rows, schema.format), schema, observe, on_issue, encode_table), n_rows, path
+    ):
         start, stop = stop, stop + batch.n_samples
         X[start:stop], y[start:stop], groups[start:stop] = batch.X, batch.y, batch.groups
     return GroupedData(X, y, groups, schema.group_names)
-
-
-def _unobserved(rows: pd.DataFrame) -> None:
-    """For callers who do not look."""
 
 
 def _counted(batches: Iterator[_T], n_rows: int, path: str | Path) -> Iterator[_T]:
@@ -155,22 +180,22 @@ def _grouped(rows: NDArray[np.void], schema: TableSchema) -> GroupedData:
     return GroupedData(StoredRows(rows, schema.widths), y, groups, schema.group_names)
 
 
-def encode_rows(rows: Any, schema: TableSchema, *, tell: Tell = untold) -> NDArray[np.void]:
+def encode_rows(rows: Any, schema: TableSchema, *, on_issue: OnIssue = ignore_issues) -> NDArray[np.void]:
     """The rows of a table as they are stored, shape (n_rows,); for the rest as `encode_table`."""
     frame = frame_of(rows)
-    codes, names = schema.encode_groups(frame, tell=tell)
+    codes, names = schema.encode_groups(frame, on_issue=on_issue)
     found = np.empty(len(frame), dtype=row_type(schema.widths, len(names)))
-    for place, values in enumerate(schema.cells(frame, tell=tell)):
+    for place, values in enumerate(schema.cells(frame, on_issue=on_issue)):
         found[str(place)] = values
     found["label"], found["group"] = schema.encode_labels(frame), codes
     return found
 
 
-def encode_table(rows: Any, schema: TableSchema, *, tell: Tell = untold) -> GroupedData:
-    """The rows of a table of pandas, polars or Arrow as grouped data; ``tell`` is told of cells not as declared."""
+def encode_table(rows: Any, schema: TableSchema, *, on_issue: OnIssue = ignore_issues) -> GroupedData:
+    """The rows of a table of pandas, polars or Arrow as grouped data; ``on_issue`` is told of cells not as declared."""
     frame = frame_of(rows)
-    codes, names = schema.encode_groups(frame, tell=tell)
-    return GroupedData(schema.encode(frame, tell=tell), schema.encode_labels(frame), codes, names)
+    codes, names = schema.encode_groups(frame, on_issue=on_issue)
+    return GroupedData(schema.encode(frame, on_issue=on_issue), schema.encode_labels(frame), codes, names)
 
 
 def encoded_batches(
@@ -179,24 +204,29 @@ def encoded_batches(
     *,
     rows: int = 50_000,
     observe: Observe | None = None,
-    tell: Tell = untold,
+    on_issue: OnIssue = ignore_issues,
 ) -> Iterator[GroupedData]:
     """The rows of a table as grouped data, some at a time; together the same as the encoded whole.
 
     The file is checked before this returns; values that the schema does not allow are refused where they are met.
     """
-    return _encoded(table_batches(path, schema.format, rows=rows), schema, observe, tell, encode_table)
+    return _encoded(table_batches(path, schema.format, rows=rows), schema, observe, on_issue, encode_table)
 
 
 def _encoded(
-    batches: Iterator[pd.DataFrame], schema: TableSchema, observe: Observe | None, tell: Tell, encode: Callable[..., _T]
+    batches: Iterator[pd.DataFrame],
+    schema: TableSchema,
+    observe: Observe | None,
+    on_issue: OnIssue,
+    encode: Callable[..., _T],
 ) -> Iterator[_T]:
     for batch in batches:
-        (observe or _unobserved)(batch)
+        if observe is not None:
+            observe(batch, schema.table_columns)
         # A missing column is not the fault of these rows: without rows, nothing else can be wrong.
         encode(batch.iloc[:0], schema)
         try:
-            data = encode(batch, schema, tell=tell)
+            data = encode(batch, schema, on_issue=on_issue)
         except InputError as error:
             raise DataError(f"rows {batch.index[0] + 1} to {batch.index[-1] + 1}: {error.template}") from None
         yield data
@@ -210,7 +240,7 @@ def read_table(path: str | Path, written: TableFormat = PLAIN) -> pd.DataFrame:
     FileNotFoundError, DataError
         With one line that names the file and what is wrong with it.
     """
-    return reader_of(Path(path), written).whole()
+    return whole_frame(Path(path), written)
 
 
 def table_batches(path: str | Path, written: TableFormat = PLAIN, *, rows: int = 50_000) -> Iterator[pd.DataFrame]:
@@ -227,14 +257,13 @@ def table_batches(path: str | Path, written: TableFormat = PLAIN, *, rows: int =
     rows
         At most so many rows are in memory at once.
     """
-    _checks.positive_integer(rows=rows)
-    reader = reader_of(Path(path), written)
-    reader.count()
-    return reader.batches(rows)
+    positive_integer(rows=rows)
+    count_rows(Path(path), written)
+    return frames_of(Path(path), rows, written)
 
 
 def _check_agreement(schema: TableSchema, *, label: str, sensitive: Sequence[str], positive: object) -> None:
-    """What the caller names must be what the schema names: neither silently wins."""
+    """Refuse names of the caller that are not those of the schema: neither silently wins."""
     names = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
     if label != schema.label:
         raise DataError(f"`label` is {label!r}, but the schema says {schema.label!r}; make them agree.")
@@ -246,9 +275,424 @@ def _check_agreement(schema: TableSchema, *, label: str, sensitive: Sequence[str
 
 
 def _agreed(written: TableFormat, declared: TableFormat) -> TableFormat:
-    """What the caller and the schema say of the file, which must not differ, but that sheets change with the month."""
+    """The format that caller and schema state; they must not differ, but that sheets change with the month."""
     given, said = written.to_dict(), declared.to_dict()
     for key in sorted(given.keys() & said.keys() - {"sheet"}):
         if given[key] != said[key]:
             raise DataError(f"`{key}` is {given[key]!r}, but the schema says {said[key]!r}; make them agree.")
     return written.over(declared)
+
+
+class TableFiles:
+    """The files of a table as they are now, of so many rows, which a schema encodes."""
+
+    def __init__(self, path: Path, schema: TableSchema, n_rows: int) -> None:
+        self.path, self._files = path, parquet_files(path) if path.is_dir() else [path]
+        self._schema, self.n_rows = schema, n_rows
+        self._states = self._now()
+
+    @cached_property
+    def key(self) -> str:
+        """By which the encoded table is known: another schema, byte or version of who encodes it is another one."""
+        versions = [version(name) for name in ("fairdp", "numpy", "pandas", "pyarrow")]
+        digest = hashlib.sha256(json.dumps([FORMAT, versions, self._schema.to_dict()]).encode())
+        for file in self._files:
+            # In a folder, names are values and the order of the rows; of a file, the ending says how to read it.
+            name = file.relative_to(self.path).as_posix() if self.path.is_dir() else "".join(file.suffixes).lower()
+            with file.open("rb") as stream:
+                digest.update(json.dumps(name).encode() + hashlib.file_digest(stream, "sha256").digest())
+        return digest.hexdigest()
+
+    def unchanged(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """The same parts; at their end the files must be as they were, or what was read has no name."""
+        yield from parts
+        if self._now() != self._states:
+            raise DataError(f"table {str(self.path)!r} has changed while it was read; start again.")
+
+    def _now(self) -> list[tuple[int, int, int]]:
+        states = (file.stat() for file in self._files)
+        return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
+
+
+def cached_rows(
+    folder: Path,
+    files: TableFiles,
+    kind: np.dtype[np.void],
+    *,
+    encode: Callable[[OnIssue], Iterator[NDArray[np.void]]],
+    seen_again: Iterable[None],
+    on_issue: OnIssue,
+) -> NDArray[np.void]:
+    """The encoded rows that a folder keeps; where it has none, they are encoded now and kept.
+
+    Parameters
+    ----------
+    encode
+        The rows, some at a time, with what became of cells that violate the schema.
+    seen_again
+        Lets whoever wants to see the rows of the table see them, though they are not encoded.
+    on_issue
+        Is told what became of cells that violate the schema, now or then.
+    """
+    issues: list[CellIssues] = []
+    kept = read_rows(folder, files, kind)
+    if kept is None:
+        rows = write_rows(folder, files, encode(issues.append), kind, issues)
+    else:
+        rows, issues = kept
+        for _ in files.unchanged(seen_again):
+            pass
+    for each in issues:
+        on_issue(each)
+    return rows
+
+
+def read_rows(
+    folder: Path, files: TableFiles, kind: np.dtype[np.void]
+) -> tuple[NDArray[np.void], list[CellIssues]] | None:
+    """The rows of a table that are kept, in a map of their file; None if there are none, or not whole."""
+    try:
+        with _path(folder, files.key).open("rb") as file:
+            about, size = _checked(file), os.fstat(file.fileno()).st_size
+            known = about is not None and about[:2] == (files.key, files.n_rows)
+            if about is None or not known or size < files.n_rows * kind.itemsize:
+                return None
+            return mapped(file, kind, (files.n_rows,)), about[2]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ParameterError("cache", str(folder), f"cannot be read: {error.strerror}") from None
+
+
+def write_rows(
+    folder: Path,
+    files: TableFiles,
+    parts: Iterable[NDArray[np.void]],
+    kind: np.dtype[np.void],
+    issues: list[CellIssues],
+) -> NDArray[np.void]:
+    """Keep the rows of a table, once all have come; ``issues`` is complete by then."""
+    n_rows, digest = 0, hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    with ExitStack() as drafts:
+        with _said(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = drafts.enter_context(draft_of(_path(folder, files.key), owner_only=True))
+        file = drafts.enter_context(os.fdopen(handle, "r+b", buffering=0, closefd=False))
+
+        def write(content: bytes) -> None:
+            digest.update(content)
+            with _said(folder):
+                write_to(handle, content)
+
+        for part in files.unchanged(parts):
+            n_rows += len(part)
+            write(part.tobytes())
+        content = json_bytes({"key": files.key, "n_rows": n_rows, "treated": summed(issues)})
+        write(content + len(content).to_bytes(_LENGTH_BYTES, "little"))
+        write(digest.digest())
+        return mapped(file, kind, (n_rows,))
+
+
+@contextmanager
+def _said(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong with the folder of a cache into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise ParameterError("cache", str(folder), f"cannot be written: {error.strerror}") from None
+
+
+def _checked(file: BinaryIO) -> tuple[str, int, list[CellIssues]] | None:
+    """Key, number of rows, and issues with cells, of the table that a whole file keeps; None of any other."""
+    size = file.seek(0, os.SEEK_END)
+    rest, digest = size - _DIGEST_BYTES, hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    if rest < _LENGTH_BYTES:
+        return None
+    file.seek(0)
+    while rest:
+        part = file.read(min(_CHUNK, rest))
+        if not part:
+            return None
+        digest.update(part)
+        rest -= len(part)
+    if file.read() != digest.digest():
+        return None
+    file.seek(size - _DIGEST_BYTES - _LENGTH_BYTES)
+    length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+    with suppress(KeyError, OSError, TypeError):
+        file.seek(size - _DIGEST_BYTES - _LENGTH_BYTES - length)
+        about = parsed_json(file.read(length))
+        return about["key"], about["n_rows"], [from_plain(CellIssues, each) for each in about["treated"]]
+    return None
+
+
+def _path(folder: Path, key: str) -> Path:
+    return folder / f"{key[:32]}.rows"
+
+
+def schema_of(declared: Declared) -> TableSchema:
+    """The schema that is given as itself, as plain values, or as the path of its file."""
+    if isinstance(declared, TableSchema):
+        return declared
+    if isinstance(declared, Mapping):
+        return TableSchema.from_dict(declared)
+    if isinstance(declared, str | Path):
+        return read_schema(declared)
+    raise DataError(
+        f"`schema` must be the path of a YAML or JSON file, a dict or a TableSchema, got {type(declared).__name__}; "
+        "fairdp schema TABLE proposes a file."
+    )
+
+
+def encoded(schema: TableSchema, table: Any) -> NDArray[np.float32]:
+    """The inputs of a table to decide about, which must have all their columns, and numbers in most cells of each."""
+    frame, treated = frame_of(table), list[CellIssues]()
+    _check_names(schema, [str(name) for name in frame.columns])
+    records = schema.encode(frame, on_issue=treated.append)
+    refuse_unreadable(treated)
+    return records
+
+
+class SchemaEncoder(TransformerMixin, BaseEstimator):
+    """Encode the columns of a table by what a schema declares of them: no row has a say in how others are encoded.
+
+    Numbers are scaled into [0, 1] by their declared bounds, categories become columns of zeros and ones, as in every
+    command. A scaler, imputer or encoder that is fitted on private rows would tell of them what no ε covers; this one
+    is fitted from declarations alone. `fit` looks at no value: it checks that the columns are there.
+
+    Parameters
+    ----------
+    schema
+        Path of a YAML or JSON file, the same as a dict, or a ``TableSchema``. The label and the protected columns that
+        it declares are no inputs and need not be in the table.
+
+    Attributes
+    ----------
+    schema_
+        The schema, read once.
+    n_features_in_, feature_names_in_
+        The columns of the table that it was fitted on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = {
+    ...     "label": "paid", "positive": "1", "negative": "0",
+    ...     "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
+    ...     "columns": [{"name": "age", "type": "numeric", "low": 0, "high": 100}],
+    ... }
+    >>> SchemaEncoder(schema).fit_transform(pd.DataFrame({"age": [20, 50]})).tolist()
+    [[0.20000000298023224], [0.5]]
+    """
+
+    def __init__(self, schema: Declared) -> None:
+        self.schema = schema
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Read the schema and check that its columns are in the table; values are not looked at."""
+        schema = schema_of(self.schema)
+        names = [str(name) for name in _frame(X).columns]
+        _check_names(schema, names)
+        self.schema_, self.n_features_in_ = schema, len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Features in [0, 1], shape (n_samples, n_features); columns that are not declared are left out."""
+        frame = _frame(X)
+        _check_names(self._schema(), [str(name) for name in frame.columns])
+        return self._schema().encode(frame)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name of each encoded feature."""
+        if hasattr(self, "schema_"):
+            _check_feature_names_in(self, input_features)
+        return np.array(self._schema().feature_names, dtype=object)
+
+    def _schema(self) -> TableSchema:
+        """The schema that `fit` has read; without it, nothing else would be there to learn."""
+        return self.schema_ if hasattr(self, "schema_") else schema_of(self.schema)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.two_d_array, tags.input_tags.string, tags.input_tags.categorical = False, True, True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _frame(X: Any) -> Any:
+    if not is_table(X):
+        raise DataError(
+            f"SchemaEncoder encodes named columns of a table of pandas, polars or Arrow, got {type(X).__name__}."
+        )
+    return frame_of(X)
+
+
+def refuse_repeated(names: list[str], wanted: Collection[str]) -> None:
+    """Refuse a table that has a wanted column twice: nobody can tell which of them is meant."""
+    if (twice := repeated([name for name in names if name in wanted])) is not None:
+        raise DataError(f"the table has the column {twice!r} twice; keep one of them.")
+
+
+def _check_names(schema: TableSchema, names: list[str]) -> None:
+    """Refuse a table without some of the columns: scikit-learn's sentence, in one line."""
+    refuse_repeated(names, {column.name for column in schema.columns})
+    missing = [column.name for column in schema.columns if column.name not in names]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (", …" if len(missing) > 5 else "")
+        raise DataError(
+            "The feature names should match those that were passed during fit: feature names that the schema declares, "
+            f"yet now missing: {shown}; the table has {', '.join(names[:12])}{', …' if len(names) > 12 else ''}."
+        )
+
+
+def grouped_table(
+    schema: TableSchema, estimator: Any, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None
+) -> tuple[GroupedData, NDArray[Any]]:
+    """Records to fit an estimator on, encoded as every command does it, and the two labels in the type they have.
+
+    Labels and groups that are not given are those of the columns that the schema names.
+    """
+    frame = whole_table(schema, X, y, sensitive_features)
+    _take_declared(estimator, schema)
+    # Names of an earlier fit, on arrays; what this one takes is said by the schema.
+    estimator.__dict__.pop("feature_names_in_", None)
+    data = encode_table(frame, schema)
+    shares = None if sample_weight is None else shares_of(sample_weight, len(frame), estimator.max_sample_weight)
+    classes = _classes(schema, frame[schema.label].dtype)
+    return GroupedData(data.X, data.y, data.groups, data.group_names, shares), classes
+
+
+def whole_table(schema: TableSchema, X: Any, y: Any, sensitive_features: Any) -> pd.DataFrame:
+    """The table with the label and the protected columns that were given beside it."""
+    if not is_table(X):
+        raise DataError(f"`schema` is for a table of pandas, polars or Arrow with its columns, got {type(X).__name__}.")
+    frame = frame_of(X)
+    refuse_repeated([str(name) for name in frame.columns], schema.table_columns)
+    if y is not None:
+        frame = frame.assign(**{schema.label: _column(y, len(frame), "y")})
+    if sensitive_features is not None:
+        frame = frame.assign(**_protected(schema, sensitive_features, len(frame)))
+    return frame
+
+
+def _take_declared(estimator: Any, schema: TableSchema) -> None:
+    """Give an estimator what the schema declares beside the columns: the name of the table, and sizes of groups."""
+    sizes = schema.group_sizes if estimator.grouping == "attribute" else {}
+    chosen = estimator.group_sizes
+    if sizes and isinstance(chosen, Mapping) and dict(chosen) != sizes:
+        raise ParameterError(
+            "group_sizes", dict(chosen), "is not what the schema says", "make them agree, or leave one of them out"
+        )
+    estimator.group_sizes = (sizes or None) if chosen is None else chosen
+    # "records" is the default: a name that the schema gives says more.
+    estimator.table = schema.table if schema.table and estimator.table == "records" else estimator.table
+
+
+def schema_for(estimator: Any, X: Any) -> TableSchema | None:
+    """The schema by which a fitted model reads these rows; None if it has none, or they are encoded already."""
+    known = getattr(estimator, "feature_schema_", None)
+    return TableSchema.from_dict(known) if known is not None and is_table(X) else None
+
+
+def model_records(estimator: Any, X: Any) -> NDArray[np.float32]:
+    """Records for a fitted model: a table by its schema, arrays as they are."""
+    X = known_table(X)
+    schema = schema_for(estimator, X)
+    return records_of(estimator, X, shape=estimator.score_model_.shape) if schema is None else encoded(schema, X)
+
+
+def labelled_records(estimator: Any, X: Any, y: Any, sensitive_features: Any) -> GroupedData:
+    """Labelled records of the groups that a fitted model knows."""
+    X = known_table(X)
+    if (schema := schema_for(estimator, X)) is not None:
+        refuse_repeated([str(name) for name in frame_of(X).columns], schema.table_columns)
+    records, names = model_records(estimator, X), estimator.group_names_
+    labels, groups = known_labels(estimator, X, y), known_groups(estimator, X, sensitive_features, len(records))
+    if len(labels) != len(records):
+        raise DataError(f"y has {len(labels)} entries, but X has {len(records)} records.")
+    return GroupedData(records, labels, codes_of(None, len(records), names) if groups is None else groups, names)
+
+
+def known_labels(estimator: Any, X: Any, y: Any) -> NDArray[np.int64]:
+    """Which of a model's two labels each record has: as given, or by the label's column of a table."""
+    schema = schema_for(estimator, X)
+    if schema is None or (y is not None and np.isin(np.asarray(y), estimator.classes_).all()):
+        if y is None:
+            raise DataError("y is needed: only a table that a model's schema can read has its own labels.")
+        return label_codes(y, estimator.classes_)
+    frame = frame_of(X)
+    return schema.encode_labels(frame if y is None else pd.DataFrame({schema.label: _column(y, len(frame), "y")}))
+
+
+def known_groups(estimator: Any, X: Any, sensitive_features: Any, n_samples: int) -> NDArray[np.int64] | None:
+    """Codes of the groups that a model knows: as given, or by the protected columns of a table; None if there is none.
+
+    A table need not have these columns where nobody asks for its groups.
+    """
+    schema = schema_for(estimator, X)
+    if sensitive_features is None:
+        here = schema is not None and set(schema.sensitive) <= set(map(str, frame_of(X).columns))
+        return schema.encode_groups(X)[0] if schema is not None and here else None
+    if schema is not None and _n_columns(sensitive_features) == len(schema.sensitive):
+        return schema.encode_groups(pd.DataFrame(_protected(schema, sensitive_features, n_samples)))[0]
+    return codes_of(sensitive_features, n_samples, estimator.group_names_)
+
+
+def _column(values: Any, n_samples: int, name: str) -> Any:
+    """One column without an index, which would move its cells to other rows."""
+    if hasattr(values, "to_pandas"):
+        values = values.to_pandas()
+    if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
+        values = values.iloc[:, 0]
+    column = pd.Series(values)
+    if len(column) != n_samples:
+        # scikit-learn's sentence.
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: [{n_samples}, {len(column)}]: `{name}` must "
+            "have one entry for each row of X."
+        )
+    return column.array
+
+
+def _n_columns(sensitive_features: Any) -> int:
+    if is_table(sensitive_features):
+        return len(frame_of(sensitive_features).columns)
+    return 1 if np.ndim(sensitive_features) < 2 else np.shape(sensitive_features)[1]
+
+
+def _protected(schema: TableSchema, sensitive_features: Any, n_samples: int) -> dict[str, Any]:
+    """The given protected columns: by the names that the schema has, or in its order."""
+    names, given = schema.sensitive, sensitive_features
+    n_columns = _n_columns(given)
+    given = frame_of(given) if is_table(given) else given
+    if isinstance(given, pd.DataFrame) and set(names) <= set(map(str, given.columns)):
+        return {name: _column(given[name], n_samples, "sensitive_features") for name in names}
+    if n_columns != len(names):
+        raise DataError(
+            f"`sensitive_features` has {n_columns} columns, but the schema protects {', '.join(names)}; give these, or "
+            "leave it out for the columns of the table."
+        )
+    if n_columns == 1:
+        return {names[0]: _column(given, n_samples, "sensitive_features")}
+    columns = pd.DataFrame(given, dtype=object)
+    return {name: _column(columns.iloc[:, i], n_samples, "sensitive_features") for i, name in enumerate(names)}
+
+
+def _classes(schema: TableSchema, kind: Any) -> NDArray[Any]:
+    """The negative and the positive label in the type of their column, so that predictions compare with it."""
+    texts = (schema.negative, schema.positive)
+    try:
+        if types.is_bool_dtype(kind):
+            return np.array([{"True": True, "False": False}[text] for text in texts])
+        if types.is_integer_dtype(kind):
+            return np.array([int(float(text)) for text in texts])
+        if types.is_float_dtype(kind):
+            return np.array([float(text) for text in texts])
+    except (KeyError, ValueError):
+        pass
+    return np.array(texts)

@@ -1,27 +1,294 @@
-"""What a fit is worth, from paid counts alone: the certificate's, or else the sketch's."""
+"""The verdict on a fit, from paid counts alone: the certificate's, or else the sketch's.
 
+Counts become evidence about one rule, evidence a judgement of quality and of the target, and both one word with its
+reason and remedy. Last, before there is any model: how well each group's rate could be measured (`outlook_of`).
+"""
+
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import Any
 
-from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.config.parameters import DEFAULT_MAX_GAP
-from fairdp.frontier.advice import verdict_lines
-from fairdp.frontier.choice import Target, choose
-from fairdp.frontier.curve import Frontier
-from fairdp.frontier.evidence import Evidence, certified_evidence, sketched_evidence
-from fairdp.frontier.judging import TargetMet, Verdict, judged_quality, met, unmeasured, verdict_of
-from fairdp.frontier.points import FrontierPoint, cost_of_rest, frontier_points
-from fairdp.frontier.ranking import by_chance
+import numpy as np
 
-__all__ = ["Fit", "Verdict", "judged"]
+from fairdp.accounting.plan import Plan
+from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER
+from fairdp.certify.bounds import noise_variance
+from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.statement import looks_in_words
+from fairdp.errors import in_words
+from fairdp.frontier.curve import (
+    LINE,
+    MEASURABLE,
+    RAY,
+    Chance,
+    Estimate,
+    Events,
+    Floats,
+    Frontier,
+    FrontierPoint,
+    Target,
+    by_chance,
+    choose,
+    cost_of_rest,
+    frontier_points,
+    last_looks,
+    prefix_root,
+    spread_of,
+)
+from fairdp.parameters import CERTIFIABLE, DEFAULT_MAX_GAP
+
+NO_CHANCE = Chance(auc=0.5, gain=0.0)
+HELD_OUT, TRAINING = "held-out records", "training records"
+# No number of records beyond this multiple is worth naming.
+_MOST = 1e4
+# A rate is between 0 and 1: whoever knows it only to this knows nothing of it.
+NOT_AT_ALL = 0.5
+# A claim may be wrong in one case of twenty: this is left of it for errors that are not quite normal.
+_WRONG = 0.04
+# A ranking below this is next to none: a coin has .5.
+_SOME_RANKING, _GOOD_RANKING = 0.55, 0.6
+# How far beyond its target a gap or a ratio may be that is called met; no further than a gap's target itself.
+TOLERANCE = 0.02
+# Rates of positive decisions beyond which a rule decides alike for almost everybody: this, or a quarter of the base
+# rate where that is less.
+_COLLAPSED, _PART_OF_BASE = 0.01, 0.25
+# A rate less certain than this is not measured among several; less certain than this, not even a large gap is believed.
+_UNMEASURED, _BLIND = 0.03, 0.1
+_MORE_EVIDENCE = "more records, a larger `epsilon`, a larger `certify_fraction`"
+_MORE_TO_LEARN = (
+    "Try more records, a larger `epsilon`, or inputs that tell more about the label; check that labels and rows belong "
+    "together."
+)
+# A ranking that is less certain than this is not worth stating.
+_HIDDEN, _NOT_SEEN = 0.15, "hidden by noise"
+# Errors to either side that an interval of 95 % has.
+_REACH = 1.96
+# Labels that are rarer than this are seldom predicted by the best of models.
+_RARE = 0.15
+_BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """Estimates about one rule; errors hold the noise and the draw of the records.
+
+    Parameters
+    ----------
+    counted_on
+        Which records were counted.
+    rates, errors
+        Rate of each event that is compared, and its standard error, shape (n_events,).
+    gains
+        Accuracy less that of deciding always no, and always yes.
+    separation
+        Ranking by the decisions alone, (1 + true-positive rate - false-positive rate) / 2: a coin has one half.
+    auc
+        Ranking by the probabilities, counted on training records; None where it was not counted.
+    chance
+        What the model would seem to be worth on its training records, were their labels drawn at random.
+    n_claims
+        How many models were looked at before this one was kept, on average.
+    """
+
+    counted_on: str
+    events: Events
+    rates: Floats
+    errors: Floats
+    accuracy: Estimate
+    gains: tuple[Estimate, Estimate]
+    separation: Estimate
+    base_rate: float
+    positive_rate: float
+    auc: Estimate | None
+    chance: Chance = NO_CHANCE
+    n_claims: float = 1.0
+
+    @property
+    def majority_accuracy(self) -> float:
+        """Accuracy of the better constant decision."""
+        return max(self.base_rate, 1 - self.base_rate)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Positive and negative decisions of each cell, 2 a + y, and the variance of their noise."""
+
+    positive: Floats
+    negative: Floats
+    positive_noise: Floats
+    negative_noise: Floats
+
+    def of(self, members: Floats) -> tuple[Floats, Floats]:
+        """Rate of each row of members, and its standard error by noise and sampling."""
+        yes, no = np.maximum(members @ self.positive, 0.0), np.maximum(members @ self.negative, 0.0)
+        noise_yes, noise_no = members @ self.positive_noise, members @ self.negative_noise
+        size = np.maximum(yes + no, 1.0)
+        rate = yes / size
+        # Two more of each decision, as Agresti and Coull (1998): no rate is certain because it is zero.
+        fuller = (yes + 2) / (size + 4)
+        noise = ((1 - rate) ** 2 * noise_yes + rate**2 * noise_no) / size**2
+        return rate, np.sqrt(fuller * (1 - fuller) / (size + 4) + noise)
+
+    def gain(self, decision: int) -> Estimate:
+        """Accuracy less that of a constant decision: only those who are decided otherwise count."""
+        other, noise = (self.positive, self.positive_noise) if decision == 0 else (self.negative, self.negative_noise)
+        right, wrong = float(other[1 - decision :: 2].sum()), float(other[decision::2].sum())
+        size = max(float((self.positive + self.negative).sum()), 1.0)
+        value = (right - wrong) / size
+        spread = max(right, 0.0) + max(wrong, 0.0) + 1.0 + float(noise.sum())
+        return Estimate(value, math.sqrt(max(spread - value**2 * size, 1.0)) / size)
+
+    def evidence(self, counted_on: str, events: Events, auc: Estimate | None, n_claims: float) -> Evidence:
+        rates, errors = self.of(events.members)
+        n_cells = len(self.positive)
+        label = np.arange(n_cells) % 2
+        (false, true), (false_error, true_error) = self.of(np.vstack([label == 0, label == 1]).astype(np.float64))
+        # Right and wrong decisions in place of positive and negative ones.
+        right = _Cells(
+            np.where(label == 1, self.positive, self.negative),
+            np.where(label == 1, self.negative, self.positive),
+            np.where(label == 1, self.positive_noise, self.negative_noise),
+            np.where(label == 1, self.negative_noise, self.positive_noise),
+        )
+        everybody = np.ones((1, n_cells))
+        (accuracy,), (accuracy_error,) = right.of(everybody)
+        (positive_rate,), _ = self.of(everybody)
+        sizes = np.maximum(self.positive + self.negative, 0.0)
+        return Evidence(
+            counted_on=counted_on,
+            events=events,
+            rates=rates,
+            errors=errors,
+            accuracy=Estimate(float(accuracy), float(accuracy_error)),
+            gains=(self.gain(0), self.gain(1)),
+            separation=Estimate(float(1 + true - false) / 2, math.hypot(true_error, false_error) / 2),
+            base_rate=float(sizes[1::2].sum() / max(sizes.sum(), 1.0)),
+            positive_rate=float(positive_rate),
+            auc=auc,
+            n_claims=n_claims,
+        )
+
+
+def certified_evidence(certificate: Certificate, parity: str, auc: Estimate | None = None) -> Evidence:
+    """Evidence of a certificate's counts of held-out records."""
+    counts, looks = np.array(certificate.counts, dtype=np.float64), certificate.registration.n_looks
+    negative, positive = counts[..., 0].ravel(), counts[..., 1].ravel()
+    noise = np.repeat([noise_variance(epsilon) for epsilon in certificate.epsilons_of_a_look], 2)
+    cells = _Cells(positive, negative, noise, noise)
+    n_claims = looks * certificate.registration.expected_trials
+    return cells.evidence(HELD_OUT, Events(parity, len(counts)), auc, n_claims)
+
+
+def sketched_evidence(frontier: Frontier, position: float) -> Evidence:
+    """Evidence of a frontier about the rule at a position: the training records, counted with noise."""
+    positive = np.array([frontier.at(row, position) for row in frontier.counts])
+    noise = np.full(len(positive), frontier.at(frontier.count_variances, position))
+    # Negative decisions are what is left of the sizes, which are noisy too.
+    cells = _Cells(positive, frontier.sizes - positive, noise, noise + frontier.cells_std**2)
+    plain = cells.evidence(TRAINING, frontier.events, frontier.auc, 1.0)
+    rates = np.array([frontier.at(row, position) for row in frontier.compared])
+    errors = np.array([frontier.at(row, position) for row in frontier.rates[1]])
+    sizes = frontier.events.sizes(frontier.sizes)
+    likely = ((rates.clip(0, 1) * sizes + 2) / (sizes + 4)).clip(0, 1)
+    return replace(plain, rates=rates, errors=np.sqrt(errors**2 + likely * (1 - likely) / (sizes + 4)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """Judgement of whether the model learnt anything: against the majority class, and by ranking."""
+
+    accuracy: float
+    accuracy_error: float
+    majority_accuracy: float
+    auc: float | None
+    auc_error: float | None
+    learnt: str
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, with intervals of 95 %."""
+        value, interval = _interval(self.auc, self.auc_error, most=1.0)
+        return {
+            "accuracy": self.accuracy,
+            "accuracy_interval": _interval(self.accuracy, self.accuracy_error, most=1.0)[1],
+            "majority_accuracy": self.majority_accuracy,
+            "auc": value,
+            "auc_interval": interval,
+            "learnt": self.learnt,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetMet:
+    """Judgement of whether the fairness target that was aimed at is met.
+
+    ``kind`` is ``"max_gap"`` or ``"min_ratio"``; ``estimate`` has a standard error of ``error``, both None without any
+    evidence. ``unmeasured`` names the groups whose rates cannot be seen through the noise, ``n_measured`` counts the
+    others. ``price`` was paid, and no more than ``price_bound`` would have been; ``rest`` is the price at which it
+    would be met, and its cost in accuracy.
+    """
+
+    metric: str
+    kind: str
+    value: float
+    estimate: float | None
+    error: float | None
+    met: str
+    explicit: bool = True
+    price: float | None = None
+    price_bound: float | None = None
+    rest: tuple[float, float] | None = None
+    unmeasured: tuple[str, ...] = ()
+    n_measured: int = 2
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, with an interval of 95 %."""
+        return {
+            "metric": self.metric,
+            "kind": self.kind,
+            "value": self.value,
+            "explicit": self.explicit,
+            "estimate": self.estimate,
+            "interval": _interval(self.estimate, self.error, most=1.0)[1],
+            "met": self.met,
+            "unmeasured": list(self.unmeasured),
+            "price": self.price,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Judgement of a fitted model by paid counts.
+
+    ``verdict`` is ``"good"``, ``"missed"``, ``"weak"``, ``"collapsed"`` or ``"undecided"``; each statement is wrong in
+    at most one case of twenty. ``counted_on`` says which records were counted, None for none. ``lines``
+    say it in words, parameters in backquotes.
+    """
+
+    verdict: str
+    quality: Quality | None
+    target: TargetMet | None
+    base_rate: float | None = None
+    positive_rate: float | None = None
+    counted_on: str | None = None
+    has_prices: bool = False
+    lines: tuple[str, ...] = ()
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """Groups whose rates cannot be seen through the noise."""
+        return () if self.target is None else self.target.unmeasured
+
+    def __str__(self) -> str:
+        return "\n".join(in_words(line, str) for line in self.lines)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What a fit has released, as far as a verdict goes.
+    """The releases of a fit, as far as a verdict goes.
 
     Parameters
     ----------
@@ -51,7 +318,7 @@ class Fit:
 
     @property
     def aimed(self) -> Target | None:
-        """What was aimed at; None for one group, or without a target."""
+        """The target aimed at; None for one group, or without a target."""
         if not self.takes_target or len(self.group_names) < 2:
             return None
         if self.target is not None:
@@ -62,7 +329,7 @@ class Fit:
 
     @property
     def explicit(self) -> bool:
-        """Whether the user stated a target, now or after the fit."""
+        """True if the user stated a target, now or after the fit."""
         stated = any(self.parameters[name] is not None for name in ("max_gap", "min_ratio"))
         aimed = self.aimed
         return stated or (aimed is not None and (aimed.max_gap != DEFAULT_MAX_GAP or aimed.min_ratio != 0.0))
@@ -89,12 +356,12 @@ class Fit:
 
     @property
     def points(self) -> list[FrontierPoint] | None:
-        """What the frontier offers."""
+        """The rules that the frontier offers."""
         return None if self.frontier is None else frontier_points(self.frontier)
 
 
 def judged(fit: Fit) -> Verdict:
-    """What the paid counts of a fit say of it."""
+    """The verdict on a fit by its paid counts."""
     seen, aimed = fit.evidence, fit.aimed
     quality = None if seen is None else judged_quality(seen)
     target = None if aimed is None else _judged_target(fit, aimed)
@@ -144,3 +411,471 @@ def _judged_limit(fit: Fit, kind: str, limit: float) -> TargetMet:
         n_measured=len(fit.group_names) - len(blind),
         **paid,
     )
+
+
+def judged_quality(seen: Evidence) -> Quality:
+    """``learnt`` is yes or no only where the counts leave no doubt.
+
+    Yes if the rule is more accurate than either constant decision, or if it ranks: two claims, which share the chance
+    of being wrong. No only if it does neither to any degree.
+    """
+    # More accurate than both constants is one claim: it is wrong only where it is wrong about the better one.
+    sure = _quantile(_WRONG / 3 / seen.n_claims)
+    # On its training records a model with many inputs ranks and decides well whatever they say.
+    luck = seen.chance.gain if seen.counted_on == TRAINING else 0.0
+    rankings = [(seen.separation, 0.5)] if seen.counted_on != TRAINING or seen.auc is None else []
+    rankings += [] if seen.auc is None else [(seen.auc, seen.chance.auc)]
+    gain = min(estimate.value - sure * estimate.error for estimate in seen.gains)
+    best = min(estimate.value + sure * estimate.error for estimate in seen.gains)
+    ranks = any(found.value - sure * found.error > max(_SOME_RANKING, chance) for found, chance in rankings)
+    ranks_not = all(
+        found.value + sure * found.error < max(_GOOD_RANKING, chance + _GOOD_RANKING - _SOME_RANKING)
+        for found, chance in rankings
+    )
+    if gain > luck or ranks:
+        learnt = "yes"
+    else:
+        # One constant decision tells nothing about how well the probabilities rank.
+        known = seen.auc is not None or not is_collapsed(seen.positive_rate, seen.base_rate)
+        learnt = "no" if known and ranks_not and best < luck + TOLERANCE else ""
+    return Quality(
+        accuracy=seen.accuracy.value,
+        accuracy_error=seen.accuracy.error,
+        majority_accuracy=seen.majority_accuracy,
+        auc=None if seen.auc is None else seen.auc.value,
+        auc_error=None if seen.auc is None else seen.auc.error,
+        learnt=learnt or "undecided",
+    )
+
+
+def met(seen: Evidence, limit: float, *, kind: str) -> tuple[Estimate, str]:
+    r"""The largest gap or smallest ratio, and whether it is within its limit: yes, no, or undecided.
+
+    Yes if every pair of groups is, with the error of that pair: it is the true worst pair that must not be missed. No
+    if some pair is certainly not, at a level that is shared by all pairs.
+    """
+    pairs = [
+        _pair(seen, i, j, limit, kind)
+        for i, j in itertools.combinations(range(len(seen.rates)), 2)
+        if seen.events.bands[i] == seen.events.bands[j]
+    ]
+    slack = min(TOLERANCE, limit) if kind == "max_gap" else TOLERANCE
+    sure, surer = (_quantile(_WRONG / n / seen.n_claims) for n in (1, max(len(pairs), 1)))
+    certain = [(gap.value, gap.error, beyond - surer * gap.error) for gap, beyond, is_clear in pairs if is_clear]
+    value, error, surely_beyond = max(certain, key=lambda pair: pair[2], default=(0.0, 0.0, -math.inf))
+    estimate = _estimate(seen, kind)
+    if surely_beyond > 0:
+        return (estimate if _beyond(estimate.value, limit, kind) > 0 else Estimate(value, error)), "no"
+    # A model fits its training records better than others: what they meet, others may not.
+    holds = seen.counted_on != TRAINING and all(beyond + sure * gap.error <= slack for gap, beyond, _ in pairs)
+    return estimate, "yes" if holds else "undecided"
+
+
+def _pair(seen: Evidence, i: int, j: int, limit: float, kind: str) -> tuple[Estimate, float, bool]:
+    """Gap or ratio of two rates, how far it is beyond the limit, and whether both rates are seen clearly enough."""
+    low, high = sorted((i, j), key=lambda event: seen.rates[event])
+    rates, errors = seen.rates[[low, high]].clip(0.0, 1.0), seen.errors[[low, high]]
+    certain = bool(errors.max() <= _BLIND)
+    if kind == "max_gap":
+        gap = float(rates[1] - rates[0])
+        return Estimate(gap, math.hypot(*errors)), gap - limit, certain
+    # The ratio is below r where low < r high, which is linear: its error is known even where rates are small.
+    top = max(float(rates[1]), 1e-9)
+    ratio = float(rates[0]) / top
+    return Estimate(ratio, math.hypot(errors[0], limit * errors[1]) / top), limit - ratio, certain
+
+
+def _estimate(seen: Evidence, kind: str) -> Estimate:
+    """Over the groups that can be measured, or the two that can be best; drawn together by what noise explains."""
+    found = []
+    for band in np.unique(seen.events.bands):
+        members = np.flatnonzero(seen.events.bands == band)
+        clear = members[seen.errors[members] <= _UNMEASURED]
+        if len(clear) < 2:
+            clear = members[np.argsort(seen.errors[members])[:2]]
+        rates = seen.rates[clear, None].clip(0.0, 1.0)
+        value, error = spread_of(rates, seen.errors[clear, None], ratio=kind == "min_ratio")
+        found.append(Estimate(float(value[0]), float(error[0])))
+    lack = max(found)
+    return lack if kind == "max_gap" else Estimate(1 - lack.value, lack.error)
+
+
+def unmeasured(seen: Evidence) -> set[int]:
+    """Groups whose rates are hidden by noise; of two, whose interval says enough, only if nothing can be seen."""
+    limit = _UNMEASURED if seen.events.n_groups > 2 else _BLIND
+    return {int(group) for group in seen.events.groups[seen.errors > limit]}
+
+
+def _beyond(value: float, limit: float, kind: str) -> float:
+    return value - limit if kind == "max_gap" else limit - value
+
+
+def is_collapsed(positive_rate: float, base_rate: float | None) -> bool:
+    """True if nearly everybody gets the same decision, more so than labels that are rare explain."""
+    base = 0.5 if base_rate is None else base_rate
+    low, high = (min(_COLLAPSED, _PART_OF_BASE * share) for share in (base, 1 - base))
+    return not low <= positive_rate <= 1 - high
+
+
+def verdict_of(
+    quality: Quality | None, target: TargetMet | None, positive_rate: float | None, base_rate: float | None = None
+) -> str:
+    """One word: a rule that decides alike for everybody comes first, then what was learnt, then the target."""
+    if positive_rate is not None and is_collapsed(positive_rate, base_rate):
+        return "collapsed"
+    if quality is None:
+        return "undecided"
+    if quality.learnt == "no":
+        return "weak"
+    if target is not None and target.met == "no":
+        return "missed"
+    return "good" if quality.learnt == "yes" and (target is None or target.met == "yes") else "undecided"
+
+
+def _quantile(chance: float) -> float:
+    return NormalDist().inv_cdf(1 - chance)
+
+
+def _interval(value: float | None, error: float | None, *, most: float) -> tuple[float | None, Sequence[float] | None]:
+    """A value and its interval of 95 %."""
+    if value is None or error is None:
+        return None, None
+    reach = _quantile(0.025) * error
+    return value, [max(value - reach, 0.0), min(value + reach, most)]
+
+
+def verdict_lines(verdict: Verdict, certificate: Certificate | NotCertified) -> list[str]:
+    """The verdict, then the target, the quality, and the groups that could not be measured.
+
+    Where several looks were registered, what came of them; if the first missed what is required, at once.
+    """
+    lines, required = [f"{verdict.verdict}: {_reason(verdict)}"], "`require_tau`"
+    looks = looks_in_words(certificate) if isinstance(certificate, Certificate) else None
+    if looks is not None and certificate.met:
+        lines.append(f"{required} met: {looks}.")
+    elif looks is not None:
+        reason = _reason(verdict)
+        lines = [f"{verdict.verdict}, and {required} missed: {looks}. {reason[0].upper()}{reason[1:]}"]
+    if verdict.target is not None:
+        lines.append(f"target: {_target(verdict.target)}")
+    if verdict.quality is not None:
+        lines.append(f"quality: {_quality(verdict.quality, verdict.counted_on)}")
+    if verdict.unmeasured:
+        lines.append(f"not measured: {unmeasured_advice(verdict.unmeasured)}")
+    return lines
+
+
+def unmeasured_advice(names: tuple[str, ...]) -> str:
+    """Which groups could not be measured, and what would help."""
+    them = "this group" if len(names) == 1 else "these groups"
+    return (
+        f"{', '.join(names)}. The noise hides the rate of {them}, so nothing is claimed about it. Try merging small "
+        "groups, more records, or a larger `epsilon`."
+    )
+
+
+def remedy(verdict: Verdict) -> str:
+    """Advice on what to try next; nothing for a good model."""
+    return _found_and_remedy(verdict)[1]
+
+
+def _reason(verdict: Verdict) -> str:
+    found, advice = _found_and_remedy(verdict)
+    return f"{found}. {advice}" if advice else f"{found}."
+
+
+def _found_and_remedy(verdict: Verdict) -> tuple[str, str]:
+    return {
+        "good": _good,
+        "missed": _missed,
+        "weak": _weak,
+        "collapsed": _collapsed,
+        "undecided": _undecided,
+    }[verdict.verdict](verdict)
+
+
+def _good(verdict: Verdict) -> tuple[str, str]:
+    learnt = "the model has learnt to tell the labels apart"
+    if verdict.target is None:
+        return f"{learnt}; it was trained without a fairness target", ""
+    return f"{learnt}, and its fairness target is met", ""
+
+
+def _missed(verdict: Verdict) -> tuple[str, str]:
+    target = verdict.target
+    assert target is not None
+    assert target.estimate is not None
+    what = "ratio" if target.kind == "min_ratio" else "gap"
+    found = f"{what} about {target.estimate:.2f} instead of {target.value:.2f}"
+    if target.rest is None:
+        kept = "; no price on the frontier closes the rest and keeps two thirds of the positive decisions"
+        looser = "`min_ratio`" if target.kind == "min_ratio" else "`max_gap`"
+        unreachable = kept if verdict.has_prices else ""
+        return f"{found}{unreachable}", f"Try {_BY_GROUP}, a looser {looser}, more records, or a larger `epsilon`."
+    price, cost = target.rest
+    if target.price is not None and price <= target.price + 1e-6:
+        misled = "held-out records differ from them or the noise misled the choice"
+        return (
+            f"{found}, although the training records suggested that it would be met: {misled}",
+            "Try a stricter target, more records, or a larger `epsilon`.",
+        )
+    return (
+        f"{found}; closing the rest would cost about {_points(cost)} of accuracy",
+        f"Try `price` {_rounded(price)} to pay for it, or {_BY_GROUP}.",
+    )
+
+
+def _weak(verdict: Verdict) -> tuple[str, str]:
+    return "the model has learnt next to nothing, so its gap says nothing either", _MORE_TO_LEARN
+
+
+def _collapsed(verdict: Verdict) -> tuple[str, str]:
+    assert verdict.positive_rate is not None
+    assert verdict.base_rate is not None
+    decision = "negative" if verdict.positive_rate < 0.5 else "positive"
+    found = f"nearly everybody gets the {decision} decision (positive rate {verdict.positive_rate:.3f}"
+    found += f", while {verdict.base_rate:.3f} of the labels are positive)"
+    quality = verdict.quality
+    if quality is not None and quality.learnt == "no":
+        return f"{found}, and the model has learnt next to nothing", _MORE_TO_LEARN
+    found += ": a small gap is then worth nothing"
+    if not (quality is not None and quality.learnt == "yes") and _RARE < verdict.base_rate < 1 - _RARE:
+        return found, "Try more records, a larger `epsilon`, or more `n_steps`."
+    ratio = _rounded((1 - verdict.base_rate) / max(verdict.base_rate, 1e-3))
+    doubt = "" if quality is not None and quality.learnt == "yes" else "; or more records, or a larger `epsilon`"
+    method = "" if verdict.has_prices else "`method` fairdp_frontier with "
+    return found, (
+        f"Try {method}`cost_ratio` {ratio}, by which whoever is likelier than the average to have the positive label "
+        f"is accepted, or a value between 1 and that{doubt}."
+    )
+
+
+def _undecided(verdict: Verdict) -> tuple[str, str]:
+    quality, target = verdict.quality, verdict.target
+    if quality is None:
+        return (
+            "no counts were paid for that could tell whether the model is any good",
+            "Try a `certify_fraction` above 0, or `method` fairdp_frontier.",
+        )
+    doubts = []
+    if quality.learnt != "yes":
+        doubts.append("whether the model has learnt anything")
+    if target is not None and target.met != "yes":
+        doubts.append("whether the fairness target is met")
+    merge = ", or merging small groups" if verdict.unmeasured else ", or a looser target"
+    return f"the noisy counts do not tell {' or '.join(doubts)}", f"Try {_MORE_EVIDENCE}{merge}."
+
+
+def _target(target: TargetMet) -> str:
+    name = CERTIFIABLE[target.metric].name
+    limit = f"at most {target.value:g}"
+    if target.kind == "min_ratio":
+        name, limit = name.replace("gap", "ratio"), f"at least {target.value:g}"
+    default = "" if target.explicit else ", by default"
+    if target.estimate is None or target.error is None:
+        return f"{name} {limit}{default}; nothing was counted that could tell whether it is met."
+    outcome = {"yes": "met", "no": "missed", "undecided": "undecided"}[target.met]
+    among = ""
+    if target.unmeasured:
+        among = " among the groups that can be measured" if target.n_measured > 1 else " of the two groups known best"
+    most = 1.0 if target.kind == "max_gap" else math.inf
+    found = f"{name} {_with_interval(target.estimate, target.error, most)}{among}"
+    if target.met == "undecided" and _lies_beyond(target.estimate, target.error, target):
+        # The interval is of one gap alone; a miss is stated only where it is no chance find among all pairs.
+        outcome = "undecided, because the largest of several gaps may look so by chance"
+    said = f"{found}; {limit} was aimed at{default}: {outcome}"
+    if target.price:
+        said += f", at a price of {target.price:.2f} points of accuracy for each point of gap"
+    return f"{said}."
+
+
+def _quality(quality: Quality, counted_on: str | None) -> str:
+    accuracy = _with_interval(quality.accuracy, quality.accuracy_error, 1.0)
+    said, where = f"accuracy {accuracy}, majority class {quality.majority_accuracy:.3f}", ""
+    if quality.auc is not None and quality.auc_error is not None:
+        where = "" if counted_on == TRAINING else ", the ranking on training records"
+        seen = quality.auc_error < _HIDDEN
+        said += f"; ranking (ROC-AUC) {_with_interval(quality.auc, quality.auc_error, 1.0) if seen else _NOT_SEEN}"
+    if quality.learnt == "yes" and quality.accuracy < quality.majority_accuracy - 0.01:
+        said += "; less accurate than the majority class, as accepting more people is, but it ranks them"
+    learnt = {"yes": "learnt", "no": "not learnt", "undecided": "undecided"}[quality.learnt]
+    return f"{said}: {learnt}. Counted with noise on {counted_on}{where}."
+
+
+def _lies_beyond(value: float, error: float, target: TargetMet) -> bool:
+    """True if the interval that is shown leaves the target out."""
+    reach = _REACH * error
+    return value - reach > target.value if target.kind == "max_gap" else value + reach < target.value
+
+
+def _with_interval(value: float, error: float, most: float) -> str:
+    reach = _REACH * error
+    return f"about {value:.3f} ({max(value - reach, 0):.3f} to {min(value + reach, most):.3f})"
+
+
+def _points(cost: float) -> str:
+    points = 100 * cost
+    return "less than 0.1 points" if points < 0.1 else f"{points:.1f} points"
+
+
+def _rounded(value: float) -> str:
+    """Two digits, rounded up."""
+    digits = 1 - math.floor(math.log10(max(value, 1e-3)))
+    return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupOutlook:
+    """Precision with which one group's rate could be measured, and what would suffice if that is not enough.
+
+    ``standard_error`` is that of the noise; ``records_needed``, and ``epsilon_needed`` for the records there are, are
+    None where it is enough.
+    """
+
+    group: str
+    records: float
+    standard_error: float
+    measurable: bool
+    records_needed: float | None = None
+    epsilon_needed: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyNoise:
+    """Deviations of the noise of the queries; ``looks`` is that of the mean of the last looks, None without any."""
+
+    cells: float
+    sketch: float
+    looks: float | None
+
+    @classmethod
+    def of(cls, plan: Plan) -> "SurveyNoise":
+        """Noise that a plan would add."""
+        stds, looked = plan.query_stds, [s for s in plan.recipe.queries if s.what == DIRECTION]
+        looks = stds[DIRECTION] / math.sqrt(last_looks(looked[0].n_looks)) if looked else None
+        return cls(cells=stds[CELLS], sketch=stds[FRONTIER], looks=looks)
+
+    @classmethod
+    def of_frontier(cls, frontier: Frontier) -> "SurveyNoise":
+        """Noise that was added."""
+        sizes = frontier.events.sizes(frontier.sizes)
+        looks = frontier.looked[0][1] * float(sizes[0]) if frontier.looked else None
+        return cls(cells=frontier.cells_std, sketch=frontier.sketch_std, looks=looks)
+
+
+def outlook_of(
+    sizes: Mapping[str, float],
+    noise: SurveyNoise,
+    *,
+    parity: str,
+    epsilon: float,
+    label_rate: float = 0.25,
+    positive_rate: float = 0.25,
+) -> list[GroupOutlook]:
+    """Each group's outlook.
+
+    Parameters
+    ----------
+    sizes
+        Training records of each group, as planned.
+    label_rate, positive_rate
+        Guesses: share of positive labels, and of positive decisions.
+    """
+
+    def error_of(records: float) -> float:
+        return _error(records, noise, parity=parity, label_rate=label_rate, positive_rate=positive_rate)
+
+    found = []
+    for name, size in sizes.items():
+        error = error_of(size)
+        more = None if error <= MEASURABLE else _enough(error_of, size)
+        found.append(
+            GroupOutlook(
+                group=name,
+                records=size,
+                standard_error=error,
+                measurable=more is None,
+                records_needed=None if more is None else two_digits(more * size),
+                # Deviations fall about as epsilon grows, and errors with both.
+                epsilon_needed=None if more is None else two_digits(more * epsilon),
+            )
+        )
+    return found
+
+
+def _error(records: float, noise: SurveyNoise, *, parity: str, label_rate: float, positive_rate: float) -> float:
+    """Standard error of the rate of a group of this size, the larger over its labels for equalized odds."""
+    positions = LINE if noise.looks is None else RAY
+    sizes = np.maximum(np.tile([records * (1 - label_rate), records * label_rate], 2), 1.0)
+    root, sensitivity = prefix_root(len(positions))
+    frontier = Frontier(
+        parity=parity,
+        cost_ratio=1.0,
+        cell_sizes=tuple(sizes.tolist()),
+        cells_std=noise.cells,
+        prices=(0.0,),
+        shift=0.0,
+        positions=positions,
+        # The same share of positive decisions everywhere.
+        sketch=tuple(map(tuple, (positive_rate * np.outer(sizes, root[:, 0]) / sensitivity).tolist())),
+        sketch_std=noise.sketch,
+        looked=_looked(parity, sizes, noise.looks, positive_rate),
+        ranking=((), ()),
+        ranking_std=0.0,
+    )
+    return float(np.median(frontier.rates[1], axis=1).max())
+
+
+def _looked(parity: str, sizes: Floats, std: float | None, rate: float) -> tuple[tuple[float, float], ...]:
+    if std is None:
+        return ()
+    # Of the two like groups of the made-up frontier.
+    events = Events(parity, 2).sizes(sizes)
+    return tuple((rate, std / float(size)) for size in events)
+
+
+def _enough(error_of: Callable[[float], float], size: float) -> float:
+    """Smallest multiple of a size at which its rate can be measured, by halving on a logarithmic scale."""
+    low, high = 1.0, _MOST
+    while high / low > 1.005:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if error_of(middle * size) <= MEASURABLE else (middle, high)
+    return high
+
+
+def outlook_warning(groups: list[GroupOutlook]) -> str | None:
+    """Warning to a user some of whose groups cannot be measured."""
+    hidden = [group for group in groups if not group.measurable]
+    if not hidden:
+        return None
+    each = ", ".join(
+        f"{group.group} ({_seen(group.standard_error)}; {group.records_needed:,.0f} training records or an epsilon of "
+        f"{group.epsilon_needed:g} would do)"
+        for group in hidden
+    )
+    return (
+        f"the noise hides how these groups are treated: {each}. The target does not reach them: merge small groups, "
+        "or use more records or a larger epsilon."
+    )
+
+
+def forewarning(groups: list[GroupOutlook]) -> str | None:
+    """The same before training, when the share of positive labels is a guess: names alone, figures follow."""
+    hidden = [group.group for group in groups if not group.measurable]
+    if not hidden:
+        return None
+    return f"too few records at this epsilon to measure {', '.join(hidden)}."
+
+
+def _seen(error: float) -> str:
+    return "not seen at all" if error >= NOT_AT_ALL else f"seen to about ±{error:.2f}"
+
+
+def two_digits(value: float) -> float:
+    """Rounded up.
+
+    >>> two_digits(1234.0)
+    1300.0
+    """
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.2g}")

@@ -10,7 +10,7 @@ Two different records share a hash of 128 bits with probability 2⁻¹²⁸.
 import hashlib
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +21,27 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from fairdp._checks import DataError
-from fairdp.data.cells import number_of, spelling_of
-from fairdp.data.distinct import distinct_cells, numbers_of
+from fairdp.data.cells import distinct_cells, number_of, numbers_of, raw_text
+from fairdp.data.grouped import place_type
+from fairdp.errors import DataError
 
 Columns = tuple[str, ...]
+History = tuple[int, ...]
+Chunks = Callable[[Columns], Iterator[NDArray[np.bytes_]]]
+# More histories than this are taken for one record's, which can only be too much; on the way there may be more of them.
+_MOST_HISTORIES, _MOST_PATTERNS = 64, 4096
 
 
 @dataclass(frozen=True, eq=False)
 class HashedRecords:
-    """Hashes of the same records by view: each over the columns it names, which are sorted. Printing shows counts."""
+    """Hashes of the same records by view: each over the columns it names, which are sorted. Printing shows counts.
+
+    ``model_view`` is the view by the columns of a model alone, if there is one: records that differ elsewhere, in the
+    day of an export say, are the same to the model. Nothing is added up by it.
+    """
 
     views: Mapping[Columns, NDArray[np.bytes_]]
+    model_view: Columns = ()
 
     @property
     def columns(self) -> Columns:
@@ -54,17 +63,21 @@ class RecordHasher:
     def __init__(self, key: bytes, known: Iterable[Columns] = ()) -> None:
         self._key, self._known = key, [tuple(sorted(columns)) for columns in known]
         self._columns: Columns = ()
+        self._model_view: Columns = ()
         self._passed: dict[Columns, deque[NDArray[np.bytes_]]] = {}
 
-    def add(self, frame: pd.DataFrame) -> None:
-        """Hash some rows more; all have the columns of the first."""
+    def add(self, frame: pd.DataFrame, model_columns: Iterable[str] = ()) -> None:
+        """Hash some rows more; all have the columns of the first, and are for a model with these columns."""
         names = [str(name) for name in frame.columns]
         columns = tuple(sorted(names))
         if not self._passed:
             # By less than half of its columns, different people would be taken for one.
             parts = (view for view in self._known if set(view) <= set(columns) and 2 * len(view) >= len(columns))
             views = {columns, *parts}
-            self._columns, self._passed = columns, {view: deque() for view in views}
+            own = tuple(sorted(model_columns))
+            self._model_view = own if set(own) <= set(columns) and own not in views else ()
+            self._columns = columns
+            self._passed = {view: deque() for view in (views | {self._model_view} if self._model_view else views)}
         elif columns != self._columns:
             raise DataError("a part of the table has other columns than its beginning.")
         sums = {view: np.zeros((len(frame), 2), dtype="<u8") for view in self._passed}
@@ -84,7 +97,8 @@ class RecordHasher:
             used = np.zeros(sum(map(len, self._passed[self._columns])), dtype=bool)
             for places in rows:
                 used[places] = True
-        return HashedRecords({view: _joined(parts, used) for view, parts in self._passed.items()})
+        views = {view: _joined(parts, used) for view, parts in self._passed.items()}
+        return HashedRecords(views, self._model_view)
 
     def _column_key(self, name: str) -> bytes:
         return hashlib.blake2b(json.dumps(name).encode(), key=self._key, digest_size=32).digest()
@@ -92,7 +106,7 @@ class RecordHasher:
 
 def cell_hashes(values: pd.Series, key: bytes) -> NDArray[np.uint64]:
     """Keyed hashes of a column's cells, shape (n_rows, 2): by value where a cell is a number, else by its text."""
-    if len(values) and _is_number(values.iloc[0]):
+    if len(values) and isinstance(_number_or_word(values.iloc[0]), float):
         try:
             return _number_hashes(numbers_of(values), key)
         except DataError:
@@ -109,15 +123,11 @@ def cell_hashes(values: pd.Series, key: bytes) -> NDArray[np.uint64]:
     return hashes.take(codes, axis=0)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(_number_or_word(value), float)
-
-
 def _number_or_word(cell: object) -> float | str:
-    """What a cell is compared by: a number, NaN if there is none, or else a text."""
+    """The value that a cell is compared by: a number, NaN if there is none, or else a text."""
     try:
         number = number_of(cell)
-        return spelling_of(cell) if number is None else number
+        return raw_text(cell) if number is None else number
     except TypeError:
         # Lists and the like, in a column that no schema uses.
         return repr(cell)
@@ -147,3 +157,75 @@ def _joined(parts: deque[NDArray[np.bytes_]], used: NDArray[np.bool_] | None) ->
         whole[start : start + len(mine)] = mine
         start += len(mine)
     return whole
+
+
+def common_view(one: Iterable[Columns], other: Iterable[Columns]) -> Columns | None:
+    """The columns by which records of two tables can be matched: the fewest by which both were hashed.
+
+    A column more, such as the day of an export, could only hide a person.
+    """
+    return min(set(one) & set(other), key=lambda columns: (len(columns), columns), default=None)
+
+
+def same_table(one: Columns, other: Columns) -> bool:
+    """True if two tables that cannot be matched may hold the same people: half the columns of one are in both."""
+    return 2 * len(set(one) & set(other)) >= min(len(one), len(other)) > 0
+
+
+def members(records: HashedRecords, view: Columns, chunks: Chunks) -> NDArray[np.bool_]:
+    """Which records are among those of an entry, which come sorted and some at a time.
+
+    Sought by the first half of a hash, as a number, which takes a third of the time that texts take.
+    """
+    halves = records.views[view].view(">u8").reshape(-1, 2)
+    first, second = halves[:, 0].astype(np.uint64), halves[:, 1]
+    order = np.argsort(first).astype(place_type(len(first)))
+    mine, found = first[order], np.zeros(len(order), dtype=bool)
+    del first
+    for chunk in chunks(view):
+        # As numbers in the order of their bytes.
+        theirs, their_second = (half.copy() for half in chunk.view(">u8").reshape(-1, 2).astype(np.uint64).T)
+        sought = np.arange(np.searchsorted(mine, theirs[0], "left"), np.searchsorted(mine, theirs[-1], "right"))
+        places = np.searchsorted(theirs, mine[sought])
+        while len(sought):
+            same = theirs[places] == mine[sought]
+            found[order[sought]] |= same & (their_second[places] == second[order[sought]])
+            # The same half may begin several hashes.
+            left = same & ~found[order[sought]] & (places + 1 < len(theirs))
+            sought, places = sought[left], places[left] + 1
+    return found
+
+
+def histories(n_records: int, used: Mapping[int, NDArray[np.bool_] | bool]) -> tuple[History, ...]:
+    """The different sets of earlier entries that used a record, without those that another one covers.
+
+    Parameters
+    ----------
+    used
+        For each entry which of the new records it used; True where they cannot be told apart and all may have been.
+    """
+    sets: list[History] = [()]
+    which = np.zeros(n_records, dtype=np.int64)
+    for number, members in sorted(used.items()):
+        if isinstance(members, bool):
+            sets = [(*known, number) if members else known for known in sets]
+            continue
+        code = 2 * which + members
+        counts = np.bincount(code, minlength=2 * len(sets))
+        sets = [(*sets[place // 2], number) if place % 2 else sets[place // 2] for place in np.flatnonzero(counts)]
+        which = (np.cumsum(counts > 0) - 1)[code]
+        if len(sets) > _MOST_PATTERNS:
+            sets, which = [tuple(sorted(set().union(*sets)))], np.zeros_like(which)
+    return maximal(sets)
+
+
+def maximal(sets: Sequence[History]) -> tuple[History, ...]:
+    """The sets that no other one covers."""
+    different = sorted({frozenset(each) for each in sets}, key=len, reverse=True)
+    kept: list[frozenset[int]] = []
+    for each in different:
+        if not any(each <= other for other in kept):
+            kept.append(each)
+    if len(kept) > _MOST_HISTORIES:
+        kept = [frozenset().union(*kept)]
+    return tuple(sorted(tuple(sorted(each)) for each in kept)) or ((),)

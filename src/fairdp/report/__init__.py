@@ -1,1 +1,0 @@
-"""One self-contained page about a saved model or a comparison, for readers who run no code."""

@@ -1,27 +1,489 @@
-"""The certificate of a trained model, on records it has not seen."""
+"""A run around its training: preparing it, then the rule to deploy and its certificate on records it has not seen.
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+`prepare_run` holds records out, plans for the rest and builds the model. After the last step `read_frontier` and
+`post_processed` make the rule, and `certified` bounds its gaps; `breached` takes the looks in between.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairdp.certify.certificate import Certificate, NotCertified, certify
-from fairdp.certify.origin import HeldOutRecords, Origin
-from fairdp.certify.release import release_counts
-from fairdp.certify.scores import binned, release_scores
-from fairdp.config.preregistration import Preregistration
+from fairdp._io import joined
+from fairdp.accounting.mechanisms import Reading
+from fairdp.accounting.plan import Plan
+from fairdp.accounting.selection import Selection
+from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER, RANKING, PrivacySpent
+from fairdp.certify.bounds import release_counts
+from fairdp.certify.certificate import (
+    Certificate,
+    HeldOutRecords,
+    NotCertified,
+    Origin,
+    binned,
+    certify,
+    release_scores,
+)
+from fairdp.config import ModelConfig, Preregistration, TrainConfig
+from fairdp.data.columns import EncodedColumns
 from fairdp.data.grouped import GroupedData
-from fairdp.methods.postprocessing import fair_flips
-from fairdp.metrics.rates import decision_counts
-from fairdp.networks.models import ScoreModel
-from fairdp.randomness import RandBelow
+from fairdp.distributed import process_group
+from fairdp.errors import ParameterError
+from fairdp.frontier.curve import (
+    LINE,
+    RAY,
+    Direction,
+    Events,
+    Floats,
+    Frontier,
+    Target,
+    changes_of,
+    choose,
+    exact_ranking,
+    find_direction,
+    line_prices,
+    parts_of,
+    plain_values,
+    sketch_of,
+    summed,
+)
+from fairdp.methods import METHODS
+from fairdp.methods.functional import fair_flips
+from fairdp.metrics import decision_counts
+from fairdp.networks.model import ScoreModel, build_model
+from fairdp.parameters import SMALLEST_EPSILON
+from fairdp.randomness import KEY_BYTES, Chain, Generators, RandBelow, Stream, derived_key
+from fairdp.run.checkpoint import (
+    Checkpoint,
+    check_resumable,
+    check_sizes,
+    due_steps,
+    fingerprint_of,
+    network_digest,
+    resumed_checkpoint,
+)
+from fairdp.run.plan import PlannedRun
 from fairdp.run.predictor import Predictor
-from fairdp.run.prepared import PreparedRun
-from fairdp.streams import KEY_BYTES, Stream, derived_key
-from fairdp.team import the_team
-from fairdp.training.state import Looked
+from fairdp.run.settings import Progress, RunSettings, TrainHoldoutSplit, agree_on_run, hold_out, plan_of_parts
+from fairdp.training.loop import InterimResults, Trainer
+from fairdp.training.sums import as_tensor, released
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Marks a run as one of several, of which the best will be kept.
+
+    Parameters
+    ----------
+    split_key
+        Secret of the coins that hold records out, the same for all trials.
+    sizes
+        Sizes of the groups that all trials are planned with, counted once.
+    selection
+        What the choice spends.
+    """
+
+    split_key: bytes = field(repr=False)
+    sizes: tuple[float, ...]
+    selection: Selection
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedRun:
+    """A run before its first step: which records it trains on, how, with what noise, and what will be promised.
+
+    The model is trained in place. The predictor is the rule that will decide. The fingerprint is that of its
+    checkpoints; empty if none are written.
+    """
+
+    settings: RunSettings
+    parts: TrainHoldoutSplit
+    generators: Generators
+    config: TrainConfig
+    plan: Plan
+    privacy: PrivacySpent
+    model_config: ModelConfig
+    model: ScoreModel
+    predictor: Predictor
+    resumed: Checkpoint | None
+    fingerprint: str
+
+
+def prepare_run(
+    settings: RunSettings,
+    data: GroupedData,
+    progress: Progress,
+    *,
+    public_assumptions: tuple[str, ...] = (),
+    columns: EncodedColumns | None = None,
+    reading: Reading | None = None,
+    trial: Trial | None = None,
+) -> PreparedRun:
+    """Hold records out, plan for the rest, and build the model; the columns may have been read with noise before."""
+    if trial is not None:
+        settings = settings.as_trial(trial.selection.expected_trials)
+    settings.check_weighted(data.weights is not None)
+    agree_on_run(settings, data)
+    shape, n_looks = data.X.shape[1:], settings.certification.registration.n_looks
+    settings = settings.with_budget(settings.kind(shape), data.n_groups)
+    generators, resumed = _start(settings, progress)
+    # Sizes that were released before must not be counted a second time.
+    known = _sizes_of(resumed, settings, data) if resumed is not None else trial.sizes if trial is not None else None
+    parts = hold_out(settings, data, generators, split_key=trial.split_key if trial else None, sizes=known)
+    progress.observe_parts(parts.train, parts.held_out)
+    planned = plan_of_parts(
+        settings,
+        parts,
+        shape,
+        seeded=generators.seeded,
+        public_assumptions=public_assumptions,
+        reading=reading,
+        selection=trial.selection if trial else None,
+    )
+    model_config = settings.model_config(shape, columns, data.n_groups)
+    check_certifiable(planned.privacy, n_looks=n_looks)
+    model = build_model(model_config, shape, settings.module, generators.start_seed)
+    model.smoothing = settings.smoothing(planned.config, generators)
+    process_group().agree(bytes.fromhex(network_digest(model)), "another network")
+    fingerprint = _fingerprint(settings, parts, planned, model) if progress.checkpoint is not None else ""
+    if resumed is not None:
+        check_resumable(
+            resumed,
+            model,
+            planned.plan,
+            planned.config,
+            fingerprint=fingerprint,
+            n_groups=data.n_groups,
+            n_looks=n_looks if parts.fraction else 1,
+        )
+    predictor = settings.predictor
+    if predictor.tosses_coins or METHODS[settings.method].post_processes:
+        # A rule that tosses coins, or may come to do so, has a key.
+        predictor = replace(predictor, key=generators.key("people").hex())
+    # After all that may be refused.
+    progress.observe_plan(replace(planned, run=generators.key("run").hex()))
+    return PreparedRun(
+        settings=settings,
+        parts=parts,
+        generators=generators,
+        config=planned.config,
+        plan=planned.plan,
+        privacy=planned.privacy,
+        model_config=model_config,
+        model=model,
+        predictor=predictor,
+        resumed=resumed,
+        fingerprint=fingerprint,
+    )
+
+
+def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Checkpoint | None]:
+    """Sources of randomness, and the checkpoint to continue from, whose secret key is used again."""
+    if progress.checkpoint is not None and not METHODS[settings.method].is_one_run:
+        raise ParameterError("method", settings.method, "writes no checkpoints", "leave out `checkpoint`")
+    generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
+    if resumed is not None:
+        seeded = generators.seeded or resumed.record.seeded
+        generators = Generators(lasting_key=resumed.lasting_key, steps=Chain(resumed.present_key), seeded=seeded)
+    return generators, resumed
+
+
+def _sizes_of(resumed: Checkpoint, settings: RunSettings, data: GroupedData) -> tuple[float, ...]:
+    """The sizes that a checkpoint's run was planned with."""
+    check_sizes(resumed, data.n_groups * (1 if settings.training["grouping"] == "attribute" else 2))
+    return resumed.record.group_sizes
+
+
+def _fingerprint(settings: RunSettings, parts: TrainHoldoutSplit, planned: PlannedRun, model: ScoreModel) -> str:
+    fixed = (settings.method, settings.certification, settings.predictor)
+    return fingerprint_of([parts.train, parts.held_out], planned.plan, planned.config, model, fixed=fixed)
+
+
+def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
+    """Before training, refuse a group whose certification records may spend next to nothing on a look."""
+    for name, epsilon in privacy.certify_epsilons.items():
+        if epsilon / n_looks < SMALLEST_EPSILON:
+            raise ParameterError(
+                "epsilon",
+                float(f"{epsilon:.2g}"),
+                f"is all that group {name!r} has, too small to certify",
+                "use `noise_allocation`='per_group', or `certify_fraction`=0 for no certificate",
+            )
+
+
+def breached(prepared: PreparedRun, trainer: Trainer) -> bool:
+    """Take the look that is due at this step, if one is, and say whether it ends training."""
+    if not is_due(prepared, trainer.state.step):
+        return False
+    with all_heads(trainer):
+        return not look(prepared, trainer.state.interim, prepared.predictor).met
+
+
+def is_due(prepared: PreparedRun, step: int) -> bool:
+    """True if there is a look after this step; the last is at the finished model, and not among these."""
+    n_looks, n_steps = prepared.settings.certification.registration.n_looks, prepared.plan.n_steps
+    return bool(prepared.parts.fraction) and step in due_steps(n_steps, n_looks)
+
+
+@contextmanager
+def all_heads(trainer: Trainer) -> Iterator[None]:
+    """Have the model as it would be deployed now.
+
+    A model with several heads does not exist before the last step: a release of its own makes the one that is looked
+    at, and training goes on from the single head.
+    """
+    model, trained = trainer.state.model, trainer.state.model.params
+    if trainer.plan.recipe.n_members > 1:
+        model.replace_params(trainer.ensemble())
+    try:
+        yield
+    finally:
+        model.replace_params(trained)
+
+
+def look(prepared: PreparedRun, interim: InterimResults, predictor: Predictor) -> Certificate:
+    """The next look at the held-out records: count the decisions of the current model, add noise, and bound the gaps.
+
+    The model is kept if it meets what is required, and if it is the first.
+    """
+    held_out, generators = prepared.parts.held_out, prepared.generators
+    names, number = held_out.group_names, len(interim.counts) + 1
+    epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
+    counts = _count_together(prepared.model, predictor, held_out, generators.key("coins"))
+    certificate = release_certificate(
+        counts,
+        group_names=names,
+        registration=prepared.settings.certification.registration,
+        epsilons=epsilons,
+        expected_sizes=prepared.parts.expected_held_out,
+        # The noise depends on the counts too: with a reused seed, other counts get other noise.
+        rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
+    )
+    if certificate.met or number == 1:
+        interim.kept = prepared.model.params.clone()
+    interim.counts.append(certificate.counts)
+    interim.missed = not certificate.met
+    return certificate
+
+
+def read_frontier(model: ScoreModel, data: GroupedData, plan: Plan, config: TrainConfig, chain: Chain) -> Frontier:
+    """Release what the target needs to be met, and set what a positive decision is worth in each cell."""
+    frontier = _Reader(model, data, plan, config, chain).frontier()
+    model.cell_values = torch.from_numpy(frontier.values_at(choose(frontier, target_of(config)).position))
+    return frontier
+
+
+def target_of(config: TrainConfig) -> Target:
+    """The target that the run aims at."""
+    return Target(max_gap=config.max_gap, min_ratio=config.min_ratio, price=config.price)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """The records of a run, and the ways out of them that are left after the last step.
+
+    In a process group, each process counts its share of the records; whole numbers add up to the same in any order.
+    """
+
+    model: ScoreModel
+    data: GroupedData
+    plan: Plan
+    config: TrainConfig
+    chain: Chain
+
+    def frontier(self) -> Frontier:
+        chances, cells = self._finite()
+        n_cells, events = chances.shape[1], Events(self.config.parity, self.data.n_groups)
+        sizes = self._release(np.bincount(cells, minlength=n_cells), CELLS)
+        ranked = (exact_ranking(some[:, 1::2].sum(1), own % 2) for some, own in parts_of(chances, cells))
+        ranking = self._release(np.asarray(sum(ranked)), RANKING)
+        looked = self._direction(chances, cells, events, np.maximum(sizes, 1.0))
+        prices, positions = self._ray(events, looked, np.maximum(sizes, 1.0))
+        shift = 0.0 if looked is None else looked.shift
+        values = plain_values(n_cells, self.config.cost_ratio) + shift
+        pulls = events.pulls(prices, np.maximum(sizes, 1.0))
+        changes = (
+            changes_of(summed(some, values), summed(some, pulls), own, n_cells, np.array(positions))
+            for some, own in parts_of(chances, cells)
+        )
+        sketch = self._release(np.asarray(sum(changes)), FRONTIER, sketch_of)
+        stds = self.plan.query_stds
+        return Frontier(
+            parity=self.config.parity,
+            cost_ratio=self.config.cost_ratio,
+            cell_sizes=tuple(sizes.tolist()),
+            cells_std=stds[CELLS],
+            prices=tuple(prices.tolist()),
+            shift=shift,
+            positions=positions,
+            sketch=tuple(map(tuple, sketch.tolist())),
+            sketch_std=stds[FRONTIER],
+            looked=() if looked is None else tuple(zip(looked.rates.tolist(), looked.errors.tolist(), strict=True)),
+            ranking=tuple(map(tuple, ranking.tolist())),
+            ranking_std=stds[RANKING],
+        )
+
+    def _finite(self) -> tuple[Floats, NDArray[Any]]:
+        """Chances of the cells for each record, and its cell; a record that has none counts for nothing."""
+        found: list[NDArray[np.bool_]] = [np.empty(0, dtype=bool)]
+        data = self.data.take(self.data.share(process_group().rank, process_group().size))
+
+        def believed() -> Iterator[Floats]:
+            for part in data.batches():
+                chances = self.model.cell_chances(as_tensor(part.inputs)).numpy()
+                finite = np.isfinite(chances).all(1)
+                found.append(finite)
+                yield chances[finite]
+
+        shape = (data.n_samples, self.model.n_cells)
+        chances = joined(believed(), np.float64, shape)
+        return chances, data.cells[np.concatenate(found)]
+
+    def _direction(self, chances: Floats, cells: NDArray[Any], events: Events, sizes: Floats) -> Direction | None:
+        query = next((query for query in self.plan.recipe.queries if query.what == DIRECTION), None)
+        if query is None:
+            return None
+        return find_direction(
+            chances,
+            cells,
+            events,
+            sizes,
+            gap=self.config.max_gap,
+            min_ratio=self.config.min_ratio,
+            cost_ratio=self.config.cost_ratio,
+            most=self.config.price,
+            positive_rate=self.config.positive_rate,
+            look=lambda exact: self._release(exact, DIRECTION),
+            std=self.plan.query_stds[DIRECTION],
+            n_looks=query.n_looks,
+        )
+
+    def _ray(self, events: Events, looked: Direction | None, sizes: Floats) -> tuple[Floats, tuple[float, ...]]:
+        """Prices at position 1, and the positions: both sides of none for two events, else along what was found."""
+        if self.data.n_groups == 1:
+            return np.zeros(len(events.members)), (0.0,)
+        if looked is None:
+            return line_prices(sizes, self.config.min_ratio), LINE
+        return looked.prices, RAY
+
+    def _release(self, counts: NDArray[Any], what: str, made: Callable[[Floats], Floats] = np.asarray) -> Floats:
+        """The noisy value of what is ``made`` of counts over all records."""
+        exact = made(process_group().all_reduce(counts.astype(np.int64)).astype(np.float64))
+        flat = torch.from_numpy(np.ascontiguousarray(exact, dtype=np.float64).ravel())
+        return released(flat, self.plan, what, self.chain).double().numpy().reshape(np.shape(exact))
+
+
+def post_processed(prepared: PreparedRun) -> Predictor:
+    """The rule that changes decisions by group until the rates agree, from noisy counts of the training records."""
+    train, generators, config = prepared.parts.train, prepared.generators, prepared.config
+    if train.n_groups == 1 and config.positive_rate is None:
+        # Nobody to agree with: decisions stay as they are, and nothing is counted.
+        return replace(prepared.predictor, flips=((0.0, 1.0),))
+    coins, epsilon = generators.key("coins of the histogram"), prepared.privacy.histogram_epsilon
+    counts = _count_together(prepared.model, prepared.predictor, train, coins)
+    if epsilon:
+        # As with a look: with a reused seed, other counts get other noise.
+        noise = generators.below(f"histogram of {counts.tolist()}")
+        counts = release_counts(counts, epsilon=epsilon, rand_below=noise, purpose="histogram")
+    flips = fair_flips(
+        counts,
+        parity=config.parity,
+        max_gap=config.max_gap,
+        min_ratio=config.min_ratio,
+        positive_rate=config.positive_rate,
+    )
+    return replace(prepared.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
+
+
+def certified(prepared: PreparedRun, predictor: Predictor, interim: InterimResults) -> Certificate | NotCertified:
+    """The certificate of the rule to deploy."""
+    settings, parts = prepared.settings, prepared.parts
+    reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
+    if reason:
+        return NotCertified(reason)
+    number, certificate = _last_kept(prepared, predictor, interim)
+    certificate = _with_scores(prepared, certificate)
+    about = Origin(
+        model_sha256=prepared.model.digest(),
+        predictor=predictor.described(),
+        smoothing=prepared.model.described_smoothing(),
+        records=HeldOutRecords(
+            fraction=parts.fraction,
+            look=number,
+            met=tuple(interim.counts[: number - 1]),
+            missed=next(iter(interim.counts[number:]), None),
+        ),
+        noise_seeded=prepared.generators.seeded,
+    )
+    return replace(certificate, about=about)
+
+
+def _last_kept(prepared: PreparedRun, predictor: Predictor, interim: InterimResults) -> tuple[int, Certificate]:
+    """Number and certificate of the look whose model is deployed, which the model becomes; a last one if none missed.
+
+    That is the last look that met what is required, or the first if that did not.
+    """
+    registration = prepared.settings.certification.registration
+    certificate = None if interim.missed else look(prepared, interim, predictor)
+    number = max(1, len(interim.counts) - interim.missed)
+    if certificate is None or number < len(interim.counts):
+        assert interim.kept is not None
+        prepared.model.replace_params(interim.kept)
+        names = prepared.parts.held_out.group_names
+        certificate = certify(
+            np.array(interim.counts[number - 1]),
+            epsilon=tuple(prepared.privacy.certify_epsilons[name] for name in names),
+            group_names=names,
+            expected_sizes=prepared.parts.expected_held_out,
+            **asdict(registration),
+        )
+    return number, certificate.capped(predictor.input_agnostic_tau(prepared.model))
+
+
+def _with_scores(prepared: PreparedRun, certificate: Certificate) -> Certificate:
+    """The certificate with counts of the deployed model's scores, released once, after the last look."""
+    if not certificate.registration.score_share:
+        return certificate
+    tally = ScoreTally(prepared.model, len(certificate.group_names))
+    held_out = prepared.parts.held_out
+    for _ in tally.passing(held_out.take(held_out.share(process_group().rank, process_group().size)).batches()):
+        pass
+    counts = process_group().all_reduce(tally.counts)
+    epsilons = certificate.registration.for_scores(certificate.epsilons)
+    # As with a look: with a reused seed, other counts get other noise.
+    noise = prepared.generators.below(f"scores {counts.tolist()} with {epsilons}")
+    return replace(certificate, scores=release_scores(counts, epsilons=epsilons, rand_below=noise))
+
+
+def release_certificate(
+    counts: NDArray[np.int64],
+    *,
+    group_names: tuple[str, ...],
+    registration: Preregistration,
+    epsilons: tuple[float, ...],
+    expected_sizes: tuple[float, ...],
+    rand_below: RandBelow,
+) -> Certificate:
+    """Add noise to the counts of one look and bound the gaps.
+
+    Parameters
+    ----------
+    counts
+        Decisions on records that neither training nor an earlier certificate has seen.
+    epsilons
+        Pure ε that a record of each group may spend in all: over the looks that were registered, and on scores.
+    """
+    return certify(
+        release_counts(counts, epsilon=registration.per_look(epsilons), rand_below=rand_below),
+        epsilon=epsilons,
+        group_names=group_names,
+        expected_sizes=expected_sizes,
+        **asdict(registration),
+    )
 
 
 def count_decisions(
@@ -52,13 +514,13 @@ def count_decisions(
 
 
 def _count_together(model: ScoreModel, predictor: Predictor, data: GroupedData, coin_key: bytes) -> NDArray[np.int64]:
-    """The same for all of these records, of which each process of a team counts its share."""
-    team, n_groups = the_team(), len(data.group_names)
-    if team.size == 1:
+    """The same for all of these records, of which each process of a group counts its share."""
+    processes, n_groups = process_group(), len(data.group_names)
+    if processes.size == 1:
         return count_decisions(model, predictor, data.batches(), n_groups, coin_key)
-    here = data.share(team.rank, team.size)
+    here = data.share(processes.rank, processes.size)
     counts = count_decisions(model, predictor, data.take(here).batches(), n_groups, coin_key, n_before=here.start)
-    return team.added(counts)
+    return processes.all_reduce(counts)
 
 
 class ScoreTally:
@@ -77,143 +539,3 @@ class ScoreTally:
             ).numpy()
             self.counts += binned(scores, batch.y, batch.groups, len(self.counts))
             yield batch
-
-
-def release_certificate(
-    counts: NDArray[np.int64],
-    *,
-    group_names: tuple[str, ...],
-    registration: Preregistration,
-    epsilons: tuple[float, ...],
-    expected_sizes: tuple[float, ...],
-    rand_below: RandBelow,
-) -> Certificate:
-    """Add noise to the counts of one look and bound the gaps.
-
-    Parameters
-    ----------
-    counts
-        Decisions on records that neither training nor an earlier certificate has seen.
-    epsilons
-        Pure ε that a record of each group may spend in all: over the looks that were registered, and on scores.
-    """
-    return certify(
-        release_counts(counts, epsilon=registration.per_look(epsilons), rand_below=rand_below),
-        epsilon=epsilons,
-        group_names=group_names,
-        expected_sizes=expected_sizes,
-        **asdict(registration),
-    )
-
-
-def look(prepared: PreparedRun, looked: Looked, predictor: Predictor) -> Certificate:
-    """The next look at the held-out records: count the decisions of the current model, add noise, and bound the gaps.
-
-    The model is kept if it meets what is required, and if it is the first.
-    """
-    held_out, generators = prepared.parts.held_out, prepared.generators
-    names, number = held_out.group_names, len(looked.counts) + 1
-    epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
-    counts = _count_together(prepared.model, predictor, held_out, generators.key("coins"))
-    certificate = release_certificate(
-        counts,
-        group_names=names,
-        registration=prepared.settings.certification.registration,
-        epsilons=epsilons,
-        expected_sizes=prepared.parts.expected_held_out,
-        # The noise depends on the counts too: with a reused seed, other counts get other noise.
-        rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
-    )
-    if certificate.met or number == 1:
-        looked.kept = prepared.model.params.clone()
-    looked.counts.append(certificate.counts)
-    looked.missed = not certificate.met
-    return certificate
-
-
-def _last_kept(prepared: PreparedRun, predictor: Predictor, looked: Looked) -> tuple[int, Certificate]:
-    """Number and certificate of the look whose model is deployed, which the model becomes; a last one if none missed.
-
-    That is the last look that met what is required, or the first if that did not.
-    """
-    registration = prepared.settings.certification.registration
-    certificate = None if looked.missed else look(prepared, looked, predictor)
-    number = max(1, len(looked.counts) - looked.missed)
-    if certificate is None or number < len(looked.counts):
-        assert looked.kept is not None
-        prepared.model.replace_params(looked.kept)
-        names = prepared.parts.held_out.group_names
-        certificate = certify(
-            np.array(looked.counts[number - 1]),
-            epsilon=tuple(prepared.privacy.certify_epsilons[name] for name in names),
-            group_names=names,
-            expected_sizes=prepared.parts.expected_held_out,
-            **asdict(registration),
-        )
-    return number, certificate.capped(predictor.input_agnostic_tau(prepared.model))
-
-
-def _with_scores(prepared: PreparedRun, certificate: Certificate) -> Certificate:
-    """The certificate with counts of the deployed model's scores, released once, after the last look."""
-    if not certificate.registration.score_share:
-        return certificate
-    tally = ScoreTally(prepared.model, len(certificate.group_names))
-    held_out = prepared.parts.held_out
-    for _ in tally.passing(held_out.take(held_out.share(the_team().rank, the_team().size)).batches()):
-        pass
-    counts = the_team().added(tally.counts)
-    epsilons = certificate.registration.for_scores(certificate.epsilons)
-    # As with a look: with a reused seed, other counts get other noise.
-    noise = prepared.generators.below(f"scores {counts.tolist()} with {epsilons}")
-    return replace(certificate, scores=release_scores(counts, epsilons=epsilons, rand_below=noise))
-
-
-def post_processed(prepared: PreparedRun) -> Predictor:
-    """The rule that changes decisions by group until the rates agree, from noisy counts of the training records."""
-    train, generators, config = prepared.parts.train, prepared.generators, prepared.config
-    if train.n_groups == 1 and config.positive_rate is None:
-        # Nobody to agree with: decisions stay as they are, and nothing is counted.
-        return replace(prepared.predictor, flips=((0.0, 1.0),))
-    coins, epsilon = generators.key("coins of the histogram"), prepared.privacy.histogram_epsilon
-    counts = _count_together(prepared.model, prepared.predictor, train, coins)
-    if epsilon:
-        # As with a look: with a reused seed, other counts get other noise.
-        noise = generators.below(f"histogram of {counts.tolist()}")
-        counts = release_counts(counts, epsilon=epsilon, rand_below=noise, purpose="histogram")
-    flips = fair_flips(
-        counts,
-        parity=config.parity,
-        max_gap=config.max_gap,
-        min_ratio=config.min_ratio,
-        positive_rate=config.positive_rate,
-    )
-    return replace(prepared.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
-
-
-def certified(
-    prepared: PreparedRun, predictor: Predictor, looked: Looked
-) -> tuple[Predictor, Certificate | NotCertified]:
-    """The rule to deploy, diluted to the target if one was set, and its certificate."""
-    settings, parts = prepared.settings, prepared.parts
-    reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
-    if reason:
-        return predictor, NotCertified(reason)
-    number, certificate = _last_kept(prepared, predictor, looked)
-    certificate = _with_scores(prepared, certificate)
-    if settings.certification.target_tau is not None:
-        certificate = certificate.diluted(settings.certification.target_tau)
-        assert certificate.dilution is not None
-        predictor = replace(predictor, dilution=certificate.dilution.share, constant=certificate.dilution.constant)
-    about = Origin(
-        model_sha256=prepared.model.digest(),
-        predictor=predictor.described(),
-        smoothing=prepared.model.described_smoothing(),
-        records=HeldOutRecords(
-            fraction=parts.fraction,
-            look=number,
-            met=tuple(looked.counts[: number - 1]),
-            missed=next(iter(looked.counts[number:]), None),
-        ),
-        noise_seeded=prepared.generators.seeded,
-    )
-    return predictor, replace(certificate, about=about)

@@ -1,38 +1,87 @@
-"""Saved models: a folder of safetensors and JSON with checksums, no pickle anywhere."""
+"""Saved models: a folder of safetensors and JSON with checksums and perhaps a signature, no pickle anywhere.
 
+What was read is used only if its parts are those of one model. A model that has a frontier can be moved along it.
+"""
+
+import copy
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
+import torch
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+from numpy.typing import NDArray
 from torch import Tensor
 
-from fairdp._checks import SavedModelError
-from fairdp._files import MOST_TENSORS, content_of, from_plain, json_bytes, parsed_json, tensors_in
-from fairdp._folders import restore, write_folder
+from fairdp._io import (
+    MOST_TENSORS,
+    check_replaceable,
+    claimed,
+    content_of,
+    from_plain,
+    json_bytes,
+    parsed_json,
+    restore,
+    tensors_in,
+    write_file,
+    write_folder,
+)
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.record import certificate_record, read_record
-from fairdp.config.model import ModelConfig
-from fairdp.frontier.choice import Target
-from fairdp.frontier.curve import Frontier
-from fairdp.networks.models import ParameterSmoothing, tensor_bytes
-from fairdp.run.made import Made
+from fairdp.certify.statement import certificate_record, read_record
+from fairdp.config import ModelConfig, plain
+from fairdp.data.schema import TableSchema
+from fairdp.defaults import train_config
+from fairdp.errors import InputError, ParameterError, SavedModelError
+from fairdp.frontier.curve import Frontier, Target, choose
+from fairdp.frontier.verdict import Fit
+from fairdp.methods import METHODS
+from fairdp.networks.model import (
+    CELL_VALUES,
+    FIXED,
+    ExtractorBuilder,
+    ParameterSmoothing,
+    ScoreModel,
+    build_model,
+    mark_trained,
+    tensor_bytes,
+)
+from fairdp.parameters import NoCertificate, Parameters, check_parameters
+from fairdp.run.certifying import target_of
+from fairdp.run.plan import BuildInfo
 from fairdp.run.predictor import Predictor
+from fairdp.run.settings import RunSettings
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 TENSORS, MARKER, PRIVACY, CERTIFICATE = "model.safetensors", "model.json", "privacy.json", "certificate.json"
 FILES = (TENSORS, MARKER, PRIVACY, CERTIFICATE)
 SUMS = "SHA256SUMS"
 # Over the sums, so not among them; whatever writes the folder anew drops it.
 SIGNATURE = "SIGNATURE"
 OWN = (*FILES, SUMS, SIGNATURE)
+# A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
+NOT_STORED = ("module", "random_state", "ledger", "table")
+_MAKE = "openssl genpkey -algorithm ed25519 makes one"
+_TAKE = "openssl pkey -pubout takes it from the private one"
+# Pixels of an image whose network has no number for each of them.
+_MOST_PIXELS = 2**22
+_MOST_LAYERS = 100
+# Of a keyed BLAKE2b.
+_LONGEST_KEY = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord:
-    """What the folder says of the model itself: what was chosen, what it predicts, and how to build it again.
+    """The record of the model itself: what was chosen, what it predicts, and how to build it again.
 
     A joint model has a ``frontier``, and the ``target`` that its rule was chosen for, which may have been moved since.
     """
@@ -45,7 +94,7 @@ class ModelRecord:
     feature_names: tuple[str, ...] | None
     predictor: Predictor
     notes: dict[str, object]
-    made: Made
+    made: BuildInfo
     model: ModelConfig
     shape: tuple[int, ...]
     heads: tuple[int, int]
@@ -62,6 +111,27 @@ class SavedModel:
     model: ModelRecord
     privacy: PrivacySpent
     certificate: Certificate | NotCertified
+
+
+class Fitted(Protocol):
+    """A fitted estimator, as far as its folder goes."""
+
+    fitted_parameters_: dict[str, Any]
+    classes_: NDArray[Any]
+    group_names_: tuple[str, ...]
+    feature_schema_: dict[str, Any] | None
+    notes_: dict[str, Any]
+    made_: BuildInfo
+    model_config_: ModelConfig
+    score_model_: ScoreModel
+    predictor_: Predictor
+    privacy_: PrivacySpent
+    certificate_: Certificate | NotCertified
+    frontier_: Frontier | None
+    target_: Target | None
+
+
+AnyFitted = TypeVar("AnyFitted", bound=Fitted)
 
 
 def write_model(folder: Path, saved: SavedModel) -> None:
@@ -105,8 +175,62 @@ def read_model(folder: Path) -> SavedModel:
         raise SavedModelError(f"saved model {str(folder)!r} is damaged: a record cannot be read ({error}).") from None
 
 
+def saved_form(estimator: Fitted) -> SavedModel:
+    """Everything about a fitted estimator that a copy of it needs."""
+    names, model = getattr(estimator, "feature_names_in_", None), estimator.score_model_
+    record = ModelRecord(
+        parameters=estimator.fitted_parameters_,
+        classes=tuple(estimator.classes_.tolist()),
+        groups=estimator.group_names_,
+        feature_schema=estimator.feature_schema_,
+        feature_names=None if names is None else tuple(names.tolist()),
+        predictor=estimator.predictor_,
+        notes=estimator.notes_,
+        made=estimator.made_,
+        model=estimator.model_config_,
+        shape=tuple(model.shape),
+        heads=(model.heads.shape[0], model.heads.shape[1]),
+        smoothing=model.smoothing,
+        frontier=estimator.frontier_,
+        target=estimator.target_,
+    )
+    return SavedModel(
+        tensors=model.tensors(), model=record, privacy=estimator.privacy_, certificate=estimator.certificate_
+    )
+
+
+def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorBuilder | None) -> Any:
+    """Inverse of `saved_form`: the estimator, built with the saved parameters, as fitting had left it."""
+    record = saved.model
+    model = usable_model(saved, module)
+    estimator = build(**{**restored(record.parameters), "module": module})
+    estimator.model_config_, estimator.score_model_, estimator.predictor_ = record.model, model, record.predictor
+    estimator.fitted_parameters_, estimator.feature_schema_ = record.parameters, record.feature_schema
+    estimator.privacy_, estimator.certificate_, estimator.notes_ = saved.privacy, saved.certificate, record.notes
+    estimator.classes_, estimator.group_names_ = np.array(record.classes), record.groups
+    estimator.frontier_, estimator.target_, estimator.made_ = record.frontier, record.target, record.made
+    estimator.n_features_in_ = model.shape[0]
+    if record.feature_names is not None:
+        estimator.feature_names_in_ = np.array(record.feature_names, dtype=object)
+    return estimator
+
+
+def paid_counts(saved: SavedModel) -> Fit:
+    """Releases that a verdict can be based on."""
+    about = saved.model
+    return Fit(
+        parameters=about.parameters,
+        takes_target=METHODS[str(about.parameters["method"])].takes_target,
+        group_names=about.groups,
+        certificate=saved.certificate,
+        frontier=about.frontier,
+        target=about.target,
+        n_inputs=about.heads[1] - about.model.bias,
+    )
+
+
 def is_signed(folder: Path) -> bool:
-    """Whether a folder holds a signature, of whatever worth."""
+    """True if a folder holds a signature, of whatever worth."""
     return (folder / SIGNATURE).exists()
 
 
@@ -121,7 +245,7 @@ def checksums(contents: Mapping[str, bytes]) -> bytes:
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
-    """What the files of a model folder hold, by their names; too large ones are refused."""
+    """Contents of the files of a model folder, by their names; too large ones are refused."""
     try:
         return {
             name: content_of(folder / name, **({"most": MOST_TENSORS} if name == TENSORS else {})) for name in FILES
@@ -145,3 +269,305 @@ def checked_contents(folder: Path) -> dict[str, bytes]:
                 f"saved model {str(folder)!r} was changed: {name} does not match {SUMS}; restore the file."
             )
     return contents
+
+
+def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them."""
+    kept = {name: plain(value) for name, value in parameters.items() if name not in NOT_STORED}
+    lists = {name: [plain(v) for v in value] for name, value in kept.items() if isinstance(value, (tuple, list))}
+    mappings = {
+        name: {str(key): plain(v) for key, v in value.items()}
+        for name, value in kept.items()
+        if isinstance(value, Mapping)
+    }
+    infinite = {name: "inf" for name, v in kept.items() if isinstance(v, float) and math.isinf(v)}
+    return {**kept, **lists, **mappings, **infinite}
+
+
+def restored(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverse of `storable`."""
+    values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    # Somebody who chose this number was refused wherever it gives way: what is saved is the default.
+    return values | ({"delta": Parameters.delta} if values.get("delta") == Parameters.delta else {})
+
+
+@contextmanager
+def place_for_model(out: Path, *, overwrite: bool) -> Iterator[None]:
+    """Hold the place where a model will be written, or refuse it before any work is done."""
+    check_place(out, overwrite=overwrite)
+    with claimed(out):
+        # Another command may have ended just before.
+        check_place(out, overwrite=overwrite)
+        yield
+
+
+def check_place(out: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written, holds something else, or a model that nobody said to replace."""
+    check_replaceable(out, own=OWN, marker=MARKER)
+    if not overwrite and (out / MARKER).exists():
+        raise SavedModelError(
+            f"output folder {str(out)!r} holds a model already; choose another folder, or add `overwrite` to replace "
+            "it."
+        )
+
+
+class Signed(Enum):
+    """Findings about a signature, for whoever knows the public key; each value is the finding in words."""
+
+    FITS = f"fits {SUMS} and this key."
+    MISSING = f"there is no {SIGNATURE}: nobody has signed this folder."
+    UNREADABLE = f"{SIGNATURE} is damaged: it cannot be read."
+    ANOTHER_KEY = "made with another key than this one."
+    REWRITTEN = f"does not fit {SUMS}: the folder was rewritten after it was signed, or the signature was changed."
+    DAMAGED = f"does not fit {SUMS}, which does not fit the files either: the folder is damaged."
+
+
+def sign_folder(folder: Path, key: Path) -> str:
+    """Sign the checksums of a folder whose files fit them; returns the public key, in hexadecimal digits."""
+    private = _read_private(key)
+    sums = checksums(checked_contents(folder))
+    # A second line for a file would let its signer's name stand under another file too.
+    if content_of(folder / SUMS) != sums:
+        raise SavedModelError(f"{SUMS} in {str(folder)!r} has lines that no file needs; restore it before signing.")
+    public, signature = private.public_key().public_bytes_raw().hex(), private.sign(sums).hex()
+    # In hexadecimal digits. The key says whose it is, and is never trusted for itself.
+    record = {"algorithm": "Ed25519", "public_key": public, "signature": signature}
+    write_file(folder / SIGNATURE, json_bytes(record))
+    return public
+
+
+def signature_of(folder: Path, public_key: Ed25519PublicKey, *, files_fit: bool) -> Signed:
+    """Find out if the holder of a key has signed a folder as it is, and if not, what is wrong."""
+    try:
+        record = parsed_json(content_of(folder / SIGNATURE))
+        if record.keys() != {"algorithm", "public_key", "signature"} or not isinstance(record["algorithm"], str):
+            return Signed.UNREADABLE
+        signer, signature = bytes.fromhex(record["public_key"]), bytes.fromhex(record["signature"])
+    except FileNotFoundError:
+        return Signed.MISSING
+    except (OSError, AttributeError, LookupError, TypeError, ValueError):
+        return Signed.UNREADABLE
+    try:
+        public_key.verify(signature, content_of(folder / SUMS))
+    except InvalidSignature:
+        if signer != public_key.public_bytes_raw():
+            return Signed.ANOTHER_KEY
+        return Signed.REWRITTEN if files_fit else Signed.DAMAGED
+    except OSError:
+        return Signed.DAMAGED
+    return Signed.FITS
+
+
+def read_public_key(path: Path) -> Ed25519PublicKey:
+    """The public key in a PEM file."""
+    content = _content("public_key", path)
+    try:
+        key = load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):
+        raise ParameterError("public_key", str(path), "is no public key in a PEM file", _TAKE) from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise ParameterError("public_key", str(path), "is not an Ed25519 key", _TAKE)
+    return key
+
+
+def _read_private(path: Path) -> Ed25519PrivateKey:
+    content = _content("key", path)
+    try:
+        key = load_pem_private_key(content, password=None)
+    except TypeError:
+        raise ParameterError("key", str(path), "needs a passphrase", "openssl pkey takes it off") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise ParameterError("key", str(path), "is no private key in a PEM file", _MAKE) from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ParameterError("key", str(path), "is not an Ed25519 key", _MAKE)
+    return key
+
+
+def _content(parameter: str, path: Path) -> bytes:
+    try:
+        return content_of(path)
+    except OSError as error:
+        raise ParameterError(parameter, str(path), f"cannot be read: {error.strerror}") from None
+
+
+def usable_model(saved: SavedModel, module: ExtractorBuilder | None = None) -> ScoreModel:
+    """The model of a saved folder, ready to score; a module is code, so its builder must be given again.
+
+    Raises
+    ------
+    SavedModelError
+        With one line, if the parts of the folder are not those of one model.
+    """
+    record = saved.model
+    if record.model.kind == "custom" and module is None:
+        raise SavedModelError("the model was trained with your own module; pass its builder as `module`=.")
+    try:
+        wrong = next(_contradictions(record, saved.tensors), None)
+        if wrong is None and module is None:
+            wrong = next(_wrong_sizes(record, saved.tensors["params"].numel()), None)
+        if wrong is not None:
+            raise _damaged(wrong)
+        model = build_model(record.model, record.shape, module, 0, will_be_replaced=True)
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if module is not None:
+            raise
+        raise _damaged("description") from error
+    _fill(model, saved)
+    mark_trained(model.extractor)
+    return model
+
+
+def _damaged(wrong: str) -> SavedModelError:
+    return SavedModelError(f"the saved model is damaged: its {wrong} cannot be that of such a model.")
+
+
+def _fill(model: ScoreModel, saved: SavedModel) -> None:
+    """Put all numbers of a folder into a model that was built for them."""
+    heads, tensors = saved.model.heads, dict(saved.tensors)
+    params, values = tensors.pop("params"), tensors.pop(CELL_VALUES, None)
+    if heads[1] != model.head_size or params.numel() != model.n_extractor_params + heads[0] * heads[1]:
+        raise _damaged("number of parameters")
+    n_cells = None if values is None else len(values)
+    if n_cells != (model.n_cells or None):
+        raise _damaged("number of cells")
+    fixed = {name.removeprefix(FIXED): value for name, value in tensors.items()}
+    own = model.fixed_state()
+    if {name: _form(value) for name, value in fixed.items()} != {name: _form(value) for name, value in own.items()}:
+        raise _damaged("fixed layers")
+    model.replace_params(params)
+    model.cell_values = values
+    model.load_fixed_state(fixed)
+    model.smoothing = saved.model.smoothing
+
+
+def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype]:
+    return tuple(value.shape), value.dtype
+
+
+def _contradictions(record: ModelRecord, tensors: dict[str, Tensor]) -> Iterator[str]:
+    """Parts that no model can have, whatever its network."""
+    kinds = {"params": torch.float32, CELL_VALUES: torch.float64}
+    for name, kind in kinds.items():
+        value = tensors.get(name)
+        if (value is None and name == "params") or (value is not None and (value.dtype, value.ndim) != (kind, 1)):
+            yield name
+    yield from (name for name, value in tensors.items() if not value.isfinite().all())
+    names = {field.name for field in fields(Parameters)} - set(NOT_STORED)
+    if set(record.parameters) != names:
+        yield "list of parameters"
+        return
+    RunSettings.of(**restored(record.parameters), module=None, random_state=None)
+    smoothing = record.smoothing
+    if smoothing is not None and (smoothing.n_draws != record.parameters["n_draws"] or smoothing.seed < 0):
+        yield "smoothing"
+    if not record.groups or len(set(record.groups)) < len(record.groups):
+        yield "list of groups"
+    if not _is_rule(record.predictor, n_groups=len(record.groups)):
+        yield "decision rule"
+    if record.feature_schema is None:
+        return
+    schema = TableSchema.from_dict(record.feature_schema)
+    if record.shape != (schema.n_features,):
+        yield "number of inputs"
+    if record.groups != schema.group_names:
+        yield "list of groups"
+    # Codes, if records were encoded before the fit.
+    if record.classes not in ((schema.negative, schema.positive), (0, 1)):
+        yield "list of labels"
+
+
+def _is_rule(predictor: Predictor, *, n_groups: int) -> bool:
+    """True if a rule can decide: it has chances for every group, and a key where there are coins."""
+    if predictor.flips is not None:
+        chances = [chance for pair in predictor.flips for chance in pair]
+        if len(predictor.flips) != n_groups or not all(0 <= chance <= 1 for chance in chances):
+            return False
+    try:
+        key = bytes.fromhex(predictor.key)
+    except ValueError:
+        return False
+    return len(key) <= _LONGEST_KEY and (bool(key) or not predictor.tosses_coins)
+
+
+def _wrong_sizes(record: ModelRecord, n_params: int) -> Iterator[str]:
+    """Parts that would need far more memory than the parameters that are there, before they are built."""
+    config, n_inputs, (n_heads, head_size) = record.model, math.prod(record.shape), record.heads
+    if not (record.shape and all(1 <= side <= _MOST_PIXELS for side in record.shape)):
+        yield "shape"
+    if not (n_heads >= 1 and head_size >= 1 and n_heads * head_size <= n_params):
+        yield "number of heads"
+    if n_inputs > (n_params if config.kind in ("logistic", "mlp") else _MOST_PIXELS):
+        yield "shape"
+    widths = (n_inputs, *config.hidden) if config.kind == "mlp" else (n_inputs,)
+    layers = [inner * outer for inner, outer in itertools.pairwise(widths)]
+    if len(layers) > _MOST_LAYERS or sum(layers) > n_params:
+        yield "hidden layers"
+    if not 0 <= config.n_cells <= n_params or config.n_cells % 2 or config.n_active < 0:
+        yield "number of cells"
+    places = config.numeric
+    if len(config.zeros) != len(places) or len(set(places)) < len(places) or not set(places) <= set(range(n_inputs)):
+        yield "list of numbers"
+    sizes = (*config.zeros, config.most_squares, config.row_norm)
+    if not all(map(math.isfinite, sizes)) or config.most_squares <= 0 or config.row_norm <= 0:
+        yield "network"
+
+
+def retargeted(
+    estimator: AnyFitted,
+    *,
+    max_gap: float | None = None,
+    min_ratio: float | None = None,
+    price: float | None = None,
+) -> AnyFitted:
+    """A copy of a fitted estimator whose rule is the one that its frontier has for another target.
+
+    What was released already is all that is needed, so it costs no privacy. A certificate was about the old rule: the
+    copy has none. The parameters stay those of the fit.
+    """
+    frontier, present = estimator.frontier_, estimator.target_
+    if frontier is None:
+        method = estimator.fitted_parameters_["method"]
+        raise SavedModelError(
+            f"a model of `method`={method!r} has no frontier to move along; fit one with `method`='fairdp_frontier'."
+        )
+    if len(estimator.group_names_) < 2:
+        raise SavedModelError("the model knows only one group, so there is no gap to aim at; fit one with groups.")
+    assert present is not None
+    target = _target(present, max_gap=max_gap, min_ratio=min_ratio, price=price)
+    if target == present:
+        raise InputError("the rule aims at this target already; use the model as it is, or state another target.")
+    # That there was no certificate before stays the reason.
+    before = estimator.certificate_
+    void = before if isinstance(before, NotCertified) else NotCertified(NoCertificate.RULE_MOVED)
+    if void.reason == NoCertificate.RULE_MOVED and target == _fitted_for(estimator):
+        # Else a certificate could be lost by moving there and back.
+        raise InputError("the model was fitted for this target; use it as the fit left it, with its certificate.")
+    moved = copy.copy(estimator)
+    moved.score_model_ = copy.deepcopy(estimator.score_model_)
+    moved.score_model_.cell_values = torch.from_numpy(frontier.values_at(choose(frontier, target).position))
+    moved.target_, moved.certificate_ = target, void
+    return moved
+
+
+def _target(present: Target, *, max_gap: float | None, min_ratio: float | None, price: float | None) -> Target:
+    """As for a fit: a stated target may cost any price, and a ratio alone allows any gap; a price alone keeps it."""
+    check_parameters(max_gap=max_gap, min_ratio=min_ratio, price=price)
+    if max_gap is None and min_ratio is None:
+        if price is None:
+            raise InputError("say what the rule should aim at: `max_gap`, `min_ratio` or `price`.")
+        return replace(present, price=float(price))
+    return Target(
+        max_gap=1.0 if max_gap is None else float(max_gap),
+        min_ratio=0.0 if min_ratio is None else float(min_ratio),
+        price=math.inf if price is None else float(price),
+    )
+
+
+def _fitted_for(estimator: Fitted) -> Target:
+    """The target of the fit, whatever was done since."""
+    settings = RunSettings.of(**restored(estimator.fitted_parameters_), module=None, random_state=None)
+    sizes = tuple(estimator.privacy_.planned_sizes.values())
+    return target_of(train_config(estimator.model_config_.kind, settings.method, sizes, **settings.training))

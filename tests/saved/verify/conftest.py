@@ -1,14 +1,8 @@
-"""Saved models to forge, and bounds that are computed once."""
+"""Saved models to forge."""
 
 import pytest
 
-from fairdp.saved.verify import certificate
-from forgeries import TIED, remembered_bound, saved, sum_up, tie
-
-
-@pytest.fixture(autouse=True)
-def bounds_are_computed_once(monkeypatch):
-    monkeypatch.setattr(certificate, "gap_bound", remembered_bound)
+from forgeries import TIED, saved, sum_up, tie
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from scipy import stats
 
 from classifier_cases import SHORT, people
 from fairdp import FairDPClassifier, GroupedData
-from fairdp.accounting.calibration import reading_for
-from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon
-from fairdp.accounting.words import READ_FROM_TABLE
-from fairdp.certify.origin import HeldOutRecords
+from fairdp.accounting.mechanisms import PrivacyBudget, reading_epsilon, reading_for
+from fairdp.accounting.spent import READ_FROM_TABLE
+from fairdp.certify.certificate import HeldOutRecords
 from fairdp.randomness import discrete_laplace, keyed_below
-from fairdp.saved.verify.counts import FALSE_REFUSAL, counts_check, laplace_reach, split_reach
+from fairdp.saved.verify_checks import FALSE_REFUSAL, counts_check, laplace_reach, split_reach
 from forgeries import failed, forge, recompute, reword, sha256, sum_up, tie
 
 COLUMN = {"type": "numeric", "name": "a", "low": 0, "high": 1, "missing": "error", "transform": "linear"}
@@ -67,7 +66,7 @@ def test_counts_of_a_fresh_table_that_its_size_does_not_explain_are_noticed(save
 
 
 def folder_of(rng, draw, *, size, fraction, epsilon, noise):
-    """What a true folder records of one group, as `counts_check` reads it, and its counts."""
+    """The records of a true folder about one group, as `counts_check` reads it, and its counts."""
     trained = rng.binomial(size, 1 - fraction)
     held_out = size - trained
     epsilon_of_sizes, std = noise
@@ -256,7 +255,7 @@ def test_a_description_that_is_not_the_models_is_noticed(saved_as, name, change)
 
 
 def test_sizes_that_nobody_can_have_counted_are_noticed():
-    from fairdp.saved.verify.privacy import _sizes
+    from fairdp.saved.verify import _sizes
 
     for n, passed in ((74.6128, True), (200.0, True), (20.5, False), (200.4, False)):
         privacy = SimpleNamespace(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fairdp.accounting.calibration import noise_multiplier_for
-from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent
+from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, noise_multiplier_for
 from forgeries import failed, forge, mechanism_with, privacy_with, put, recompute
 
 
@@ -156,7 +155,7 @@ def test_the_order_of_groups_in_a_file_does_not_matter(saved_as):
         ("method dpsgd_smooth", ("smoothing", "n_draws"), 1),
         ("method dpsgd_smooth", ("smoothing", "seed"), 7),
         ("method fairfm", ("model", "n_active"), 1),
-        ("method fairdp_parity", ("model", "numeric"), [0]),
+        ("method raco_dp", ("model", "numeric"), [0]),
         ("method dp_postprocess", ("predictor", "flips"), [[0.0, 0.5], [0.0, 1.0]]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Forgers of the rule of a joint model, of what it follows from, or of the surveys that paid for it."""
+"""Forgers of the rule of a joint model, of what it follows from, or of the queries that paid for it."""
 
 import math
 
@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from fairdp import FairDPClassifier
 from fairdp.certify.certificate import NotCertified
-from fairdp.certify.record import certificate_record
-from fairdp.config.certificate import NoCertificate
-from forgeries import _model, failed, forge, mechanism_with, put, sum_up, tie
+from fairdp.certify.statement import certificate_record
+from fairdp.parameters import NoCertificate
+from forgeries import failed, folder_of, forge, mechanism_with, put, sum_up, tie
 from priced_cases import priced_model
 
 JOINT, THREE, ORDINARY = "method fairdp_frontier", "joint, three groups", "nothing held out"
@@ -93,7 +94,7 @@ class TestFrontier:
         assert "rule" in failed(folder)
 
     def test_positions_that_fall_or_leave_out_none(self, saved_as):
-        positions = list(_model(JOINT).frontier_.positions)
+        positions = list(FairDPClassifier.load(folder_of(JOINT)).frontier_.positions)
         for changed in (positions[::-1], [p + 1e-3 for p in positions]):
             folder = saved_as(JOINT)
             forge(folder, model_with("frontier", "positions", value=changed))
@@ -125,7 +126,7 @@ class TestTarget:
         assert failed(folder) == {"certificate"}
 
     def test_a_moved_rule_is_verified_and_its_reason_is_the_only_one(self, tmp_path):
-        moved = _model(JOINT).retarget(max_gap=0.5)
+        moved = FairDPClassifier.load(folder_of(JOINT)).retarget(max_gap=0.5)
         moved.save(tmp_path / "model")
         assert failed(tmp_path / "model") == set()
 
@@ -151,7 +152,7 @@ class TestSurveys:
             assert ("noise" in failed(folder)) == (factor < 1)
 
     @pytest.mark.parametrize("multiplier", [0.0, 100.0])
-    def test_surveys_that_are_accounted_as_none_or_as_next_to_none(self, saved_as, multiplier):
+    def test_queries_that_are_accounted_as_none_or_as_next_to_none(self, saved_as, multiplier):
         """With the lower epsilon that would follow."""
         folder = saved_as("joint, nothing held out")
         forge(folder, mechanism_with(surveys_multiplier=multiplier))
@@ -164,13 +165,13 @@ class TestSurveys:
 
     def test_looks_that_were_accounted_once_were_taken_many_times(self, saved_as):
         """All looks share the noise: a single one with it would have been far cheaper."""
-        folder, surveys = saved_as(THREE), _model(THREE).privacy_.surveys
+        folder, surveys = saved_as(THREE), FairDPClassifier.load(folder_of(THREE)).privacy_.surveys
         assert "direction" in surveys
         once = 1 / math.sqrt(sum(std**-2 for std in surveys.values()))
         forge(folder, mechanism_with(surveys_multiplier=once))
         assert "noise" in failed(folder)
 
-    def test_surveys_of_a_method_that_has_none(self, saved_as):
+    def test_queries_of_a_method_that_has_none(self, saved_as):
         folder = saved_as(ORDINARY)
         forge(folder, mechanism_with(surveys_multiplier=5.0))
         assert {"noise", "privacy record"} <= failed(folder)

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fairdp.certify.scores import ScoreCounts
-from fairdp.config.certificate import SCORE_EDGES
+from fairdp.certify.certificate import ScoreCounts
+from fairdp.parameters import SCORE_EDGES
 from fairdp.randomness import discrete_laplace, keyed_below
-from fairdp.saved.verify.scores import scores_check
+from fairdp.saved.verify_checks import scores_check
 from forgeries import failed, forge, recompute, reword
 
 
@@ -90,7 +90,7 @@ RECORDED = {"epsilons": [0.1, 0.1], "edges": SCORE_EDGES, "counts": [[[1] * 12] 
 
 
 def drawn(rng, draw, *, epsilon, share, size, more=0):
-    """What a true folder records of one group, as `scores_check` reads it; ``more`` people in the scores."""
+    """The records of a true folder about one group, as `scores_check` reads it; ``more`` people in the scores."""
     labels = rng.multinomial(size, (0.3, 0.7))
     decided = [[int(n) + discrete_laplace(epsilon * (1 - share), draw) for n in (k // 3, k - k // 3)] for k in labels]
     cells = [rng.multinomial(k + more, np.full(12, 1 / 12)) for k in labels]

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fairdp.saved.verify.folder import verify_folder
+from fairdp.saved.verify import verify_folder
 from forgeries import failed, flip, forge, put, reword
 
 RECORDS = ("privacy", "certificate")
@@ -53,7 +53,7 @@ def changed(files, name, path, value) -> None:
 
 
 def promises(folder) -> dict:
-    """What a reader relies on."""
+    """Values that a reader relies on."""
     certificate, privacy = (json.loads((folder / f"{name}.json").read_text()) for name in ("certificate", "privacy"))
     return {
         **{name: certificate[name] for name in ("certified", "statement", "metrics", "epsilon", "group_names")},

@@ -11,9 +11,9 @@ from safetensors.torch import load, save
 
 from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
-from fairdp._checks import InputError
 from fairdp.data.schema import TableSchema
-from fairdp.saved.verify.model import probe_rows
+from fairdp.errors import InputError
+from fairdp.saved.verify import probe_rows
 from faults.trials import run_command
 from forgeries import failed, put, sum_up, tie
 
@@ -129,7 +129,7 @@ def test_a_description_that_is_not_that_of_the_model(copy, name, path, value):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_same_files_written_again_are_verified_and_predict(copy, name, models, monkeypatch):
-    """The twin of all the refusals above."""
+    """Negative control of all the refusals above."""
     folder = copy(name)
     with_tensors(folder, lambda tensors: None)
     with_model(folder, ("classes",), ["no", "yes"])

@@ -1,1 +1,0 @@
-"""Many trainings: what each of them is, where its figures are kept, and how they are spread over processes."""

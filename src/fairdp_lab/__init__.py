@@ -1,0 +1,1 @@
+"""The laboratory of fairdp: comparisons, the paper's studies, attacks, benchmarks and figures."""
