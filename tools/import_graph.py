@@ -25,10 +25,9 @@ LAYERS = """
     training
     methods
     defaults
-    paper
     run
     saved
-    paper_bounds
+    paper
     evaluation
     classifier
     own_loop tuning

@@ -23,7 +23,7 @@ from fairdp.metrics import (
     including,
     ratio_interval,
 )
-from fairdp.paper_bounds import PaperBounds, paper_bounds_of
+from fairdp.paper import PaperBounds, paper_bounds_of
 
 _NO_EVIDENCE = float("nan")
 

@@ -34,7 +34,7 @@ from fairdp.cli.printing import print_json, print_table, print_warnings
 from fairdp.commands.console import say, saying_which_trainings_are_kept
 
 if TYPE_CHECKING:
-    from fairdp.paper_bounds import PaperBounds
+    from fairdp.paper import PaperBounds
     from fairdp_lab.audit.attack import Finding
     from fairdp_lab.audit.command import AuditReport
     from fairdp_lab.sweeps.compare import DemoModel

@@ -14,8 +14,16 @@ from fairdp.commands.plan import CertificatePlan, PlanReport, plan_report
 from fairdp.data.grouped import GroupedData
 from fairdp.defaults import TRAINING_PARAMETERS, train_config
 from fairdp.errors import ParameterError
-from fairdp.paper import last_step_of, remark_2_scale_needed
-from fairdp.paper_bounds import EVERYBODY, EmbeddedRecords, cells_of, last_step_of_model, paper_bounds_of, tau_emp
+from fairdp.paper import (
+    EVERYBODY,
+    EmbeddedRecords,
+    cells_of,
+    last_step_of,
+    last_step_of_model,
+    paper_bounds_of,
+    remark_2_scale_needed,
+    tau_emp,
+)
 from statistical import assert_normal
 
 EPSILON = 0.5

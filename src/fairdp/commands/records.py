@@ -32,7 +32,7 @@ from fairdp.errors import DataError, InputError, ParameterError, SavedModelError
 from fairdp.frontier.verdict import SurveyNoise, forewarning, outlook_of, outlook_warning
 from fairdp.ledger.ledger import Spending, ledger_path
 from fairdp.metrics import collapse_warning, confidence_intervals, evaluate_decisions
-from fairdp.paper_bounds import PaperBounds, paper_bounds_of
+from fairdp.paper import PaperBounds, paper_bounds_of
 from fairdp.parameters import fraction
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import read_checkpoint

@@ -11,8 +11,7 @@ import numpy as np
 from fairdp.classifier import FairDPClassifier
 from fairdp.methods import METHODS
 from fairdp.metrics import decision_counts, metrics_of_counts
-from fairdp.paper import LastStep, monte_carlo_error
-from fairdp.paper_bounds import tau_emp
+from fairdp.paper import LastStep, monte_carlo_error, tau_emp
 from fairdp.run.certifying import PreparedRun, all_heads, is_due, look, prepare_run
 from fairdp.run.fit import train_model
 from fairdp.run.settings import Progress, RunSettings

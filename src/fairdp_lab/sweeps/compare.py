@@ -31,7 +31,7 @@ from fairdp.ledger.costs import reading_cost
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.metrics import collapse_warning
-from fairdp.paper_bounds import BoundsAt
+from fairdp.paper import BoundsAt
 from fairdp.parameters import paper_settings
 from fairdp.randomness import Generators
 from fairdp.report.charts import PROVENANCE, SUMMARY

@@ -28,7 +28,7 @@ from fairdp.errors import DataError
 from fairdp.ledger.ledger import Ledger, Spending
 from fairdp.methods import METHODS
 from fairdp.metrics import Counts, at_positive_rate, decision_counts
-from fairdp.paper_bounds import paper_bounds_of
+from fairdp.paper import paper_bounds_of
 from fairdp.randomness import derived_key
 from fairdp.run.settings import Progress, paid_by
 
