@@ -242,17 +242,17 @@ class TestRealData:
     @pytest.mark.more
     @pytest.mark.needs_data("utkface")
     def test_faces_at_epsilon_one(self):
-        assert private_dataset_auc("utkface") >= 0.74
+        assert private_dataset_auc("utkface", n_steps=100) >= 0.74
 
     @pytest.mark.more
     @pytest.mark.needs_data("adult")
     def test_average_noise_learns_no_less_than_noise_per_group(self):
-        """Less noise at the same epsilon: over three seeds the mean AUC must not fall behind by more than 0.01."""
+        """Less noise at the same epsilon: over two seeds the mean AUC must not fall behind by more than 0.01."""
         data = load_dataset("adult")
         means = {}
         for kind in ("average", "per_group"):
-            settings = {"epsilon": 0.5, "n_steps": 150, "noise_allocation": kind, "certify_fraction": 0.0}
-            models = [FairDPClassifier(**settings, random_state=seed).fit_grouped(data.train) for seed in range(3)]
+            settings = {"epsilon": 0.5, "n_steps": 75, "noise_allocation": kind, "certify_fraction": 0.0}
+            models = [FairDPClassifier(**settings, random_state=seed).fit_grouped(data.train) for seed in range(2)]
             means[kind] = np.mean([auc_of(model, data.test.X, data.test.y) for model in models])
         assert means["average"] >= means["per_group"] - 0.01
 
