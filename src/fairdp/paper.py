@@ -21,13 +21,13 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.bounds import hoeffding_radius
 from fairdp.certify.outlook import smoothed_probability
 from fairdp.config import TrainConfig, in_order
-from fairdp.data.grouped import GroupedData
 from fairdp.defaults import TRAINING_PARAMETERS, train_config
 from fairdp.errors import ParameterError
 from fairdp.methods import METHODS
 from fairdp.parameters import CERTIFIABLE
 
-if TYPE_CHECKING:  # `fairdp plan` needs the formulas alone, and no torch
+if TYPE_CHECKING:  # `fairdp plan` needs the formulas alone, and no torch or pandas
+    from fairdp.data.grouped import GroupedData
     from fairdp.networks.model import ScoreModel
     from fairdp.saved.folder import Fitted
 
@@ -335,7 +335,9 @@ class EmbeddedRecords:
         return smoothed_probability(self.scores, self.norms, smoothing=deviation, bias=self.bias)
 
 
-def tau_emp(model: "ScoreModel", data: GroupedData, *, deviation: float, confidence: float = 0.95) -> dict[str, float]:
+def tau_emp(
+    model: "ScoreModel", data: "GroupedData", *, deviation: float, confidence: float = 0.95
+) -> dict[str, float]:
     r"""Proposition 3 for each metric, from the released heads: a diagnostic, not a bound for this model.
 
     Where it departs from the paper: the head before the noise of the last step, :math:`w - \eta\mu`, is not kept, and
@@ -352,7 +354,7 @@ def tau_emp(model: "ScoreModel", data: GroupedData, *, deviation: float, confide
     return taus_of(means_in(chances, cells), cells, n_members=len(model.heads), confidence=confidence)
 
 
-def cells_of(data: GroupedData) -> Cells:
+def cells_of(data: "GroupedData") -> Cells:
     """Which records each rate is about."""
     events = {EVERYBODY: data.y >= 0, NEGATIVE: data.y == 0, POSITIVE: data.y == 1}
     return {event: [mask & (data.groups == k) for k in range(data.n_groups)] for event, mask in events.items()}
@@ -480,7 +482,7 @@ class PaperBounds:
 
 def paper_bounds(
     model: "ScoreModel",
-    data: GroupedData,
+    data: "GroupedData",
     last: LastStep,
     *,
     method: str,
@@ -625,7 +627,7 @@ def last_step_of_model(model: "Fitted") -> LastStep:
     )
 
 
-def paper_bounds_of(model: "Fitted", data: GroupedData, **options: Any) -> PaperBounds:
+def paper_bounds_of(model: "Fitted", data: "GroupedData", **options: Any) -> PaperBounds:
     """The paper's certificates of a model on records that are already encoded, as diagnostics."""
     method = model.fitted_parameters_["method"]
     check_for_paper_bounds(method, noise_std=model.privacy_.noise_std)
