@@ -7,21 +7,19 @@ from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
 from fairdp.commands.fit import FitReport
 from fairdp.frontier.verdict import Quality, TargetMet, Verdict, verdict_lines
-from fairdp.parameters import NoCertificate
+from fairdp.parameters import NoCertificate, Parameters
 from fairdp.run.plan import plan_run
 
-PLAN = plan_run(
-    method="fairdp",
+_, _, PLANNED = plan_run(
+    Parameters(method="fairdp", sample_rate=0.01, n_steps=200, clip_norm=1.0, group_sizes="public"),
     kind="mlp",
     budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
-    training={"sample_rate": 0.01, "n_steps": 200, "clip_norm": 1.0, "learning_rate": None},
     sizes={"f": 1000.0, "m": 20000.0},
     groups=("f", "m"),
     certify_fraction=0.0,
-    group_sizes="public",
 )
 PRIVACY = replace(
-    PLAN.privacy,
+    PLANNED,
     epsilon=0.98765,
     epsilon_by_group={"f": 0.98765, "m": 0.5},
     noise_allocation="average",

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from fairdp import METHODS, FairDPClassifier, load_dataset
+from fairdp.ledger.ledger import Spending
 from fairdp.metrics import area_under_roc
 
 # One plan for nearly all tests: the search for its noise is cached. A certificate costs more than such a run, so only
@@ -12,6 +13,20 @@ from fairdp.metrics import area_under_roc
 SHORT = {"method": "fairdp", "epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "certify_fraction": 0.0}
 CERTIFIED = {"certify_fraction": 0.2, "certify_metrics": ("demographic_parity",)}
 PRIVATE = [name for name, method in METHODS.items() if method.private]
+
+
+class Watching(Spending):
+    """Pays for nothing, and keeps which records each run trains on and holds out, and what it was to pay."""
+
+    def __init__(self):
+        super().__init__(None, command="fit")
+        self.parts, self.spent = [], []
+
+    def charge(self, *parts):
+        self.parts.append(parts)
+
+    def spend(self, privacy, *named, **options):
+        self.spent.append(privacy)
 
 
 @functools.cache

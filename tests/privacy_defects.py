@@ -16,7 +16,6 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fairdp import classifier
 from fairdp.config import Preregistration
 from fairdp.data import tables
 from fairdp.data.columns import Numeric
@@ -27,8 +26,8 @@ from fairdp.networks import model as models
 from fairdp.randomness import KEY_BYTES, Stream
 from fairdp.releases import release
 from fairdp.run import certifying, fit, plan
-from fairdp.run import certifying as prepared
-from fairdp.run import settings as hold_out
+from fairdp.run import fit as running
+from fairdp.run import holdout as hold_out
 from fairdp.training import loop, noise, sums
 from fairdp.training import sums as surveys
 from fairdp.training.noise import MARGIN, PoissonSampler, gradient_norms
@@ -369,25 +368,25 @@ DEFECTS = (
     Defect(
         name="plans and files with exact sizes beside noisy ones",
         mended=True,
-        patch=_instead(prepared, "hold_out", planned_with_exact_sizes),
+        patch=_instead(running, "hold_out", planned_with_exact_sizes),
         method="fairfm",
         found="$.planned_sizes",
     ),
     Defect(
         name="an exact count of the records in a file",
         mended=True,
-        patch=_instead(classifier, "fit_run", noted(lambda data: [float(data.n_samples)])),
+        patch=_instead(running, "train_and_certify", noted(lambda data: [float(data.n_samples)])),
         found="$.notes.note[0]",
     ),
     Defect(
         name="a hash of the records in a file",
         mended=True,
-        patch=_instead(classifier, "fit_run", noted(_hash)),
+        patch=_instead(running, "train_and_certify", noted(_hash)),
         found="$.notes.note[0]",
     ),
     Defect(
         name="an exact mean of the records in a file",
-        patch=_instead(classifier, "fit_run", noted(lambda data: [float(data.X.mean())])),
+        patch=_instead(running, "train_and_certify", noted(lambda data: [float(data.X.mean())])),
         found="$.notes.note[0]",
     ),
     Defect(
@@ -403,7 +402,7 @@ DEFECTS = (
     ),
     Defect(
         name="held-out records that are trained on too",
-        patch=_instead(prepared, "hold_out", trained_on_everybody),
+        patch=_instead(running, "hold_out", trained_on_everybody),
         found="held out and trained on",
     ),
     Defect(
@@ -532,7 +531,7 @@ DEFECTS = (
     ),
     Defect(
         name="a noisy count that nobody accounts for",
-        patch=_instead(classifier, "fit_run", counted_besides),
+        patch=_instead(running, "train_and_certify", counted_besides),
         found="(sizes)",
     ),
 )

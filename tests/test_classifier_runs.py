@@ -149,6 +149,6 @@ class TestModels:
         y = (images.mean((1, 2, 3)) > 0.5).astype(int)
         sex = np.tile(["f", "m"], 60)
         model = FairDPClassifier(**SHORT, random_state=0).fit(images, y, sensitive_features=sex)
-        assert model.model_config_.kind == "cnn"
+        assert model.fitted_.model.kind == "cnn"
         assert model.predict(images).shape == (120,)
         assert 0.95 * 2 <= model.privacy_.epsilon <= 2

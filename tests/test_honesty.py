@@ -20,9 +20,9 @@ from fairdp.networks.model import ScoreModel
 from fairdp.randomness import Generators, seed_of
 from fairdp.releases import watching
 from fairdp.run import certifying
+from fairdp.run import holdout as hold_out
 from fairdp.run import plan as planning
-from fairdp.run import settings as hold_out
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 from fairdp.training import noise as clipping
 from ledger_cases import pure
 from step_cases import clipped_sum

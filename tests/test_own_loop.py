@@ -99,7 +99,7 @@ def test_the_gradient_has_the_noise_that_is_accounted_for():
         private.backward()
         # The first layer's weights see inputs of zero only.
         draws.append(next(iter(private.parameters())).grad.flatten())
-    planned = private._prepared.plan.noise_std
+    planned = private._run.plan.noise_std
     found = float(torch.stack(draws).std())
     assert found == pytest.approx(planned, rel=0.08)
 
@@ -254,7 +254,7 @@ def test_what_is_spent_is_that_of_the_most_exposed_group():
         **{**SETTINGS, "method": "fairdp", "noise_allocation": "average", "group_sizes": "public"},
     )
     private.backward()
-    plan = private._prepared.plan
+    plan = private._run.plan
     spent = [epsilon_spent(replace(mechanism, n_steps=1), plan.budget.delta) for mechanism in plan.mechanisms]
     assert private.epsilon_spent == max(spent) > min(spent)
 

@@ -7,10 +7,11 @@ import pytest
 
 from fairdp import FairDPClassifier, GroupedData, tune
 from fairdp.accounting.spent import PrivacySpent
+from fairdp.errors import SavedModelError
 from fairdp.ledger.ledger import Ledger
 from fairdp.ledger.store import Limit
 from fairdp.releases import watching
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
 
@@ -80,16 +81,26 @@ def faults(monkeypatch):
 
     for place in (
         "fairdp.data.grouped.binary_codes",
-        "fairdp.classifier.prepare_run",
+        "fairdp.run.fit.begin",
         "fairdp.run.fit.certified",
         "fairdp.run.fit.mark_trained",
         "fairdp.ledger.ledger.Spending.complete",
-        # Half of the attributes are set by then.
-        "fairdp.classifier.storable",
     ):
         monkeypatch.setattr(place, broken)
         yield place
         monkeypatch.undo()
+    fails_half_way(monkeypatch)
+    yield "fitted_"
+
+
+def fails_half_way(monkeypatch):
+    """A fit that fails when it has set some of the attributes."""
+
+    def broken(model, value):
+        raise Fault
+
+    attribute = property(lambda model: vars(model)["fitted_"], broken)
+    monkeypatch.setattr(FairDPClassifier, "fitted_", attribute, raising=False)
 
 
 @pytest.mark.parametrize(("method", "way"), [("dpsgd", "fit"), ("fairdp_frontier", "fit_grouped")])
@@ -130,13 +141,13 @@ def test_an_error_at_any_place_leaves_the_earlier_fit_whole(monkeypatch, tmp_pat
 
 def test_that_check_would_notice_a_fit_that_writes_as_it_goes(monkeypatch, tmp_path):
     model = fitted("dpsgd")
-    before = everything(model, tmp_path / "model")
     monkeypatch.setattr("fairdp.classifier.copy", SimpleNamespace(copy=lambda estimator: estimator))
-    monkeypatch.setattr("fairdp.classifier.storable", lambda parameters: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    fails_half_way(monkeypatch)
+    with pytest.raises(Fault):
         refit(model, "fit_grouped")
     monkeypatch.undo()
-    assert everything(model, tmp_path / "model") != before
+    with pytest.raises(SavedModelError, match="changed after they were certified"):
+        everything(model, tmp_path / "model")
 
 
 def test_bad_input_full_disks_and_refused_budgets_leave_the_earlier_fit_whole(monkeypatch, tmp_path):

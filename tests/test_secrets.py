@@ -3,9 +3,10 @@
 import numpy as np
 
 from fairdp import FairDPClassifier, GroupedData
-from fairdp.run.certifying import prepare_run
+from fairdp.ledger.ledger import Spending
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.run.settings import Progress, RunSettings
+from fairdp.run.fit import Progress, begin
+from fairdp.run.plan import checked
 
 SEED = 918_273_645
 SETTINGS = {"method": "dpsgd", "predictor": "gibbs", "n_steps": 3, "sample_rate": 0.3, "random_state": SEED}
@@ -19,9 +20,9 @@ def people() -> GroupedData:
 
 
 def test_a_prepared_run_prints_no_key_and_no_seed():
-    settings = RunSettings.of(**FairDPClassifier(**SETTINGS).get_params(deep=False))
-    prepared = prepare_run(settings, people(), Progress())
-    shown = repr(prepared) + repr(settings)
+    chosen = checked(**FairDPClassifier(**SETTINGS).get_params(deep=False))
+    prepared = begin(chosen, people(), Spending(None, command="fit"), Progress())
+    shown = repr(prepared) + repr(chosen)
     assert prepared.predictor.key
     keys = (prepared.generators.steps.present, prepared.generators.lasting_key)
     for secret in (*map(repr, keys), prepared.predictor.key, str(SEED)):

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from classifier_cases import people
+from classifier_cases import Watching, people
 from fairdp import FairDPClassifier, GroupedData, tune, tuning
 from fairdp.accounting.plan import trial_spends
 from fairdp.data.datasets import synthetic_population
 from fairdp.metrics import decision_counts, fairness_metrics
 from fairdp.releases import watching
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 from fairdp.saved.verify import verify_folder
 from forgeries import failed, forge
 from pool import remembered_bound
@@ -258,14 +258,13 @@ def test_the_statement_says_that_this_choice_is_covered():
 
 def test_all_trials_hold_out_the_same_records(monkeypatch):
     """A record that is trained on in one trial and counted in another would pay for both."""
-    parts = []
-    progress = Progress(observe_parts=lambda train, held_out: parts.append((train.X, held_out.X)))
+    watched = Watching()
     monkeypatch.setattr(tuning, "draw_trials", lambda expected, rng: 3)
-    tune(prototype(), GRID, data(), progress=progress)
-    assert len(parts) == 3
-    for train, held_out in parts[1:]:
-        np.testing.assert_array_equal(train, parts[0][0])
-        np.testing.assert_array_equal(held_out, parts[0][1])
+    tune(prototype(), GRID, data(), spending=watched)
+    assert len(watched.parts) == 3
+    for both in watched.parts[1:]:
+        for part, first in zip(both, watched.parts[0], strict=True):
+            np.testing.assert_array_equal(part.X, first.X)
 
 
 def test_no_two_trials_share_their_noise(monkeypatch):

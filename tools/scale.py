@@ -38,7 +38,7 @@ def measured_steps() -> list[Point]:
 
     from fairdp import FairDPClassifier, GroupedData
     from fairdp.distributed import process_group
-    from fairdp.run.settings import Progress
+    from fairdp.run.fit import Progress
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
@@ -133,17 +133,13 @@ def _anonymous(run: Point) -> float:
 def planned(n_rows: int) -> Point:
     """Output of `fairdp plan` for a table of so many rows in four groups, at ε = 1 and δ = 1 / (10 n)."""
     from fairdp.commands.plan import CertificatePlan, plan_report
-    from fairdp.defaults import TRAINING_PARAMETERS
-    from fairdp.parameters import DECLARED
 
-    training = {name: DECLARED[name].default for name in TRAINING_PARAMETERS if name != "learning_rate"}
     report = plan_report(
         group_sizes=(n_rows // N_GROUPS,) * N_GROUPS,
         method="fairdp_frontier",
         epsilon=1.0,
         delta=0.1 / n_rows,
         certificate=CertificatePlan(),
-        **training,
     )
     privacy, certificate = report.privacy, report.certificate
     batch, seen = sum(report.expected_batch_sizes), sum(report.expected_batch_sizes) * privacy.n_steps

@@ -21,8 +21,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp.accounting.mechanisms import Reading
-from fairdp.accounting.spent import PrivacySpent
-from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.statement import certificate_statement, html_of_fit
 from fairdp.data.grouped import GroupedData, check_declared_groups, grouped_arrays, raw_table
 from fairdp.data.schema import TableSchema, known_table
@@ -32,22 +30,14 @@ from fairdp.distributed import process_group
 from fairdp.evaluation import MeasuresItself
 from fairdp.frontier.verdict import Verdict, judged
 from fairdp.ledger.ledger import Spending
-from fairdp.networks.model import ExtractorBuilder
+from fairdp.networks.model import ExtractorBuilder, ScoreModel
 from fairdp.parameters import Parameters
-from fairdp.run.certifying import Trial, prepare_run
-from fairdp.run.fit import FittedRun, fit_run
+from fairdp.run.certifying import Trial
+from fairdp.run.fit import Fitted, Progress, fit
+from fairdp.run.holdout import assumed_with, read_from_records
+from fairdp.run.plan import checked
 from fairdp.run.predictor import reasons_of
-from fairdp.run.settings import Progress, RunSettings, assumed_with, paid_by, read_from_records
-from fairdp.saved.folder import (
-    loaded_form,
-    paid_counts,
-    place_for_model,
-    read_model,
-    retargeted,
-    saved_form,
-    storable,
-    write_model,
-)
+from fairdp.saved.folder import paid_counts, place_for_model, read_model, retargeted, usable_model, write_model
 
 _FITS = ("fit", "_fit", "fit_predict", "fit_transform")
 # Steps whose own words are "passthrough", "drop" or None do nothing.
@@ -57,20 +47,23 @@ _NOTHING = (str, type(None))
 class ShownInNotebooks:
     """For an estimator of scikit-learn, which shows its own diagram before it is fitted."""
 
-    privacy_: PrivacySpent
-    certificate_: Certificate | NotCertified
-    fitted_parameters_: dict[str, Any]
+    fitted_: Fitted
 
     def _repr_html_(self) -> str:
         """A small table of what is promised, for notebooks; before fitting, scikit-learn's diagram."""
-        if not hasattr(self, "privacy_"):
+        if not hasattr(self, "fitted_"):
             unfitted: Any = super()
             return unfitted._repr_html_()
-        return html_of_fit(self.fitted_parameters_["method"], self.privacy_, self.certificate_)
+        return html_of_fit(self.fitted_.parameters.method, self.fitted_.privacy, self.fitted_.certificate)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Both forms, which notebooks ask for first; scikit-learn's version would show only parameters."""
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _released(name: str) -> Any:
+    """An attribute of a fitted estimator that is a part of what its fit released."""
+    return property(lambda estimator: getattr(estimator.fitted_, name))
 
 
 @with_parameters
@@ -152,14 +145,18 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
             data = spending.followed(data, lambda: raw(*given))
             assumed = read_from_records(self, sensitive_features, schema=declared, before=fitted_before())
             plain = None if declared is None else declared.to_dict()
-            draft.fit_grouped(data, public_assumptions=assumed, feature_schema=plain, spending=spending)
-        draft.classes_, draft.group_sizes, draft.table = classes, self.group_sizes, self.table
+            draft.fit_grouped(
+                data, classes=classes, public_assumptions=assumed, feature_schema=plain, spending=spending
+            )
+            draft.release(privacy=spending.completed(draft.privacy_))
+        draft.group_sizes, draft.table = self.group_sizes, self.table
         return self._become(draft)
 
     def fit_grouped(
         self,
         data: GroupedData,
         *,
+        classes: ArrayLike = (0, 1),
         progress: Progress | None = None,
         public_assumptions: tuple[str, ...] = (),
         feature_schema: dict[str, Any] | None = None,
@@ -171,8 +168,8 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
 
         ``feature_schema`` says how raw tables were encoded; it is saved with the model, so that commands can use it.
         ``reading`` says how it was read with noise, if it was. ``trial`` describes a fit that is one of several in
-        `fairdp.tune`. ``spending`` pays for it; None: ``ledger``, which cannot know encoded records from others of
-        ``table`` and counts all of them.
+        `fairdp.tune`. ``spending`` pays for it, and is completed by whoever gave it; None: ``ledger``, which cannot
+        know encoded records from others of ``table`` and counts all of them.
         """
         check_declared_groups(self, data)
         progress = progress or Progress()
@@ -180,42 +177,52 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         paid = reading is not None or (trial is not None and trial.selection.reading is not None)
         payer = spending or Spending(self.ledger, command="fit", checkpoint=progress.checkpoint)
         with payer if spending is None else nullcontext():
-            prepared = prepare_run(
-                RunSettings.of(**self.get_params(deep=False)),
+            model, fitted = fit(
+                checked(**self.get_params(deep=False)),
                 data,
-                paid_by(payer, self.table, progress),
+                payer,
+                progress,
+                table=self.table,
                 public_assumptions=assumed_with(public_assumptions, schema, paid=paid),
                 columns=None if schema is None else schema.encoded,
                 reading=reading,
                 trial=trial,
             )
-            run = fit_run(prepared, progress)
-            if trial is None:
-                run = replace(run, privacy=payer.completed(run.privacy))
-        return self._become(copy.copy(self).adopt(run, feature_schema=feature_schema))
+            if spending is None:
+                fitted = replace(fitted, privacy=payer.completed(fitted.privacy))
+        return self._become(copy.copy(self).take(model, replace(fitted, feature_schema=feature_schema), classes))
 
     def _become(self, fitted: Self) -> Self:
         """Take over a fit in one step, and only when all of it is done: one that fails leaves the earlier one whole."""
         self.__dict__ = fitted.__dict__
         return self
 
-    def adopt(self, run: FittedRun, *, feature_schema: dict[str, Any] | None = None) -> Self:
-        """Adopt the results of a finished run with the same parameters."""
-        self.privacy_, self.certificate_, self.predictor_ = run.privacy, run.certificate, run.predictor
-        self.model_config_, self.score_model_ = run.model_config, run.model
-        self.seconds_, self.notes_, self.made_ = run.seconds, run.notes, run.made
-        self.frontier_, self.target_ = run.frontier, run.target
-        self.n_train_, self.n_certify_ = run.parts.train.n_samples, run.parts.held_out.n_samples
-        self.fitted_parameters_, self.feature_schema_ = storable(self.get_params(deep=False)), feature_schema
-        self.group_names_, self.n_features_in_ = run.parts.held_out.group_names, run.model.shape[0]
-        self.classes_ = np.array([0, 1])
+    def take(self, model: ScoreModel, fitted: Fitted, classes: ArrayLike = (0, 1)) -> Self:
+        """Take the results of a finished run with the same parameters."""
+        self.score_model_, self.classes_, self.n_features_in_ = model, np.asarray(classes), model.shape[0]
+        names = getattr(self, "feature_names_in_", None)
+        self.fitted_ = replace(
+            fitted,
+            classes=tuple(self.classes_.tolist()),
+            feature_names=None if names is None else tuple(names.tolist()),
+        )
         return self
+
+    def release(self, **changes: Any) -> Self:
+        """Change what is said of the fit: its certificate, say, or what a ledger adds up."""
+        self.fitted_ = replace(self.fitted_, **changes)
+        return self
+
+    privacy_, certificate_, frontier_ = _released("privacy"), _released("certificate"), _released("frontier")
+    target_, predictor_, notes_ = _released("target"), _released("predictor"), _released("notes")
+    group_names_, feature_schema_ = _released("groups"), _released("feature_schema")
+    n_train_, n_certify_, seconds_ = _released("n_train"), _released("n_certify"), _released("seconds")
 
     @property
     def verdict_(self) -> Verdict:
         """The verdict by counts that are paid for: whether the model has learnt anything and meets its target."""
         check_is_fitted(self)
-        return judged(paid_counts(saved_form(self)))
+        return judged(paid_counts(self.fitted_))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the default of delta, which is told from the same number that somebody chose by what it is."""
@@ -226,7 +233,7 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         super().__setstate__({**state, "delta": Parameters.delta} if state["delta"] is None else state)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "privacy_")
+        return hasattr(self, "fitted_")
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores; the deterministic predictor is positive where they are at least zero. No group is needed."""
@@ -305,13 +312,17 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         if not process_group().is_rank_zero:
             return
         with place_for_model(Path(folder), overwrite=overwrite):
-            write_model(Path(folder), saved_form(self))
+            write_model(Path(folder), replace(self.fitted_, tensors=self.score_model_.tensors()))
 
     @classmethod
     def load(cls, folder: str | Path, *, module: ExtractorBuilder | None = None) -> Self:
         """Read a saved model; one trained with your own module needs that module's builder again."""
-        loaded: Self = loaded_form(cls, read_model(Path(folder)), module)
-        return loaded
+        fitted = read_model(Path(folder))
+        model = usable_model(fitted, module)
+        loaded = cls(**{**vars(fitted.parameters), "module": module})
+        if fitted.feature_names is not None:
+            loaded.feature_names_in_ = np.array(fitted.feature_names, dtype=object)
+        return loaded.take(model, fitted, np.array(fitted.classes))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,7 @@ Also the step sizes and bounds of the paper's Theorem 4, and defaults in words f
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from fairdp.errors import DataError, ParameterError, one_of, positive
@@ -14,8 +14,6 @@ from fairdp.parameters import (
     DEFAULT_MAX_GAP,
     METRICS,
     MODELS,
-    SMALLEST_EPSILON,
-    NoCertificate,
     Parameters,
     check_parameters,
     kinds_of,
@@ -234,34 +232,6 @@ class Preregistration:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertificationSettings:
-    """The user's choices about the certificate: its claims and the records it is made from."""
-
-    fraction: float = Parameters.certify_fraction
-    registration: Preregistration = field(default_factory=Preregistration)
-
-    def __post_init__(self) -> None:
-        check_parameters(certify_fraction=self.fraction)
-        n_looks, required = self.registration.n_looks, self.registration.require_tau
-        if n_looks > 1 and required is None:
-            raise ParameterError("n_looks", n_looks, "needs `require_tau`: the bound at whose breach training ends")
-
-    def n_looks_at(self, n_groups: int) -> int:
-        """Number of looks: where there is nothing to certify, none is taken but at the end."""
-        return self.registration.n_looks if self.fraction and n_groups > 1 else 1
-
-    def reason_for_none(self, *, n_groups: int, epsilon: float) -> NoCertificate | None:
-        """Why no certificate can be made, or None."""
-        if not self.fraction:
-            return NoCertificate.NO_RECORDS_HELD_OUT
-        if n_groups < 2:
-            return NoCertificate.ONE_GROUP
-        if math.isinf(epsilon):
-            return NoCertificate.EPSILON_INFINITE
-        return NoCertificate.EPSILON_TOO_SMALL if epsilon < SMALLEST_EPSILON else None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Defaults:
     """Settings of a kind of model unless the user says otherwise.
 
@@ -325,16 +295,6 @@ def check_groups(group_names: tuple[str, ...], sizes: tuple[float, ...], sample_
                 f"group {name!r} has {known}, fewer than one batch ({SMALLEST_BATCH}); "
                 "merge it with another group (a schema's 'other' does) or set `sample_rate`."
             )
-
-
-def check_group_parameters(method: str, training: Mapping[str, Any]) -> None:
-    """Refuse what only a method takes that averages over the groups, instead of silently ignoring it."""
-    chosen = {name: training.get(name) for name in ("group_weights", "group_optimizers")}
-    check_parameters(group_weights=chosen["group_weights"], group_optimizers=chosen["group_optimizers"] or False)
-    for name, value in chosen.items():
-        if value and method != "fairdp":
-            reason = f"is for `method`='fairdp', whose steps average over the groups, and not for {method!r}"
-            raise ParameterError(name, value, reason, "leave it out")
 
 
 def in_order(

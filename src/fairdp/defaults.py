@@ -6,7 +6,7 @@ help, reference and docstring.
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -26,17 +26,17 @@ from fairdp.parameters import (
 T = TypeVar("T")
 
 
-def kind_of(model: str, module: object, shape: tuple[int, ...], method: str) -> str:
-    """Kind of model that a user's choice means for records of this shape and a method."""
-    check_parameters(model=model)
-    if module is not None:
+def kind_of(chosen: Parameters, shape: tuple[int, ...]) -> str:
+    """Kind of model that a user's choice means for records of this shape."""
+    check_parameters(model=chosen.model)
+    if chosen.module is not None:
         return "custom"
-    if model != "auto":
-        return model
+    if chosen.model != "auto":
+        return chosen.model
     if len(shape) == 3:
         # Smaller images have no cells.
-        return METHODS[method].image_model if min(shape[1:]) >= SMALLEST_IMAGE else "cnn"
-    return METHODS[method].table_model
+        return METHODS[chosen.method].image_model if min(shape[1:]) >= SMALLEST_IMAGE else "cnn"
+    return METHODS[chosen.method].table_model
 
 
 def defaults_of(kind: str, method: str) -> Defaults:
@@ -57,73 +57,62 @@ def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     return min(defaults.most_steps, max(defaults.fewest_steps, round(defaults.n_epochs / sample_rate)))
 
 
-_NUMBERS = {field.name for field in fields(TrainConfig)}
+# Parameters that are numbers of a run as they stand.
+_TAKEN = tuple(
+    {field.name for field in fields(TrainConfig)}
+    & set(DECLARED)
+    - {"sample_rate", "n_steps", "clip_norm", "schedule", "optimizer", "momentum", "max_gap", "min_ratio", "price"}
+)
 
-# What `train_config` takes: the parameters of an estimator that become numbers of a run.
-TRAINING_PARAMETERS = tuple(name for name in DECLARED if name in _NUMBERS or name in ("learning_rate", "group_weights"))
 
-
-def train_config(
-    kind: str,
-    method: str,
-    sizes: tuple[float, ...],
-    *,
-    sample_rate: float | None,
-    n_steps: int | None,
-    clip_norm: float | None,
-    learning_rate: float | tuple[float, ...] | None,
-    schedule: str = Parameters.schedule,
-    optimizer: str | None = None,
-    momentum: float | None = None,
-    max_gap: float | None = None,
-    min_ratio: float | None = None,
-    price: float | None = None,
-    group_weights: Mapping[str, float] | None = None,
-    **others: Any,
-) -> TrainConfig:
-    """The configuration of a run: what the user chose, and the defaults of model and method for what is None.
+def train_config(chosen: Parameters, kind: str, sizes: tuple[float, ...]) -> TrainConfig:
+    """The numbers of a run: what the user chose, and the defaults of model and method for what is None.
 
     Weights of groups are taken in the order of their mapping, which is to be that of the sizes.
     """
-    defaults = defaults_of(kind, method)
-    check_parameters(schedule=schedule)
-    if schedule != "piecewise":
-        _check_decay(schedule, optimizer, learning_rate)
+    defaults = defaults_of(kind, chosen.method)
+    check_parameters(schedule=chosen.schedule)
+    if chosen.schedule != "piecewise":
+        _check_decay(chosen)
         defaults = replace(defaults, optimizer="sgd", momentum=0.0, largest_noise_step=math.inf)
-    rate = default_sample_rate(defaults, sizes) if sample_rate is None else sample_rate
+    rate = default_sample_rate(defaults, sizes) if chosen.sample_rate is None else chosen.sample_rate
     check_parameters(sample_rate=rate)
-    most = defaults.rate_per_record * sum(sizes)
-    rates = tuple(min(eta, most) for eta in defaults.learning_rates) if learning_rate is None else learning_rate
+    most, rates = defaults.rate_per_record * sum(sizes), chosen.learning_rate
+    if rates is None:
+        rates = tuple(min(eta, most) for eta in defaults.learning_rates)
+    max_gap, min_ratio, price = chosen.max_gap, chosen.min_ratio, chosen.price
     return TrainConfig(
         sample_rate=rate,
-        n_steps=default_n_steps(defaults, rate) if n_steps is None else n_steps,
-        clip_norm=defaults.clip_norm if clip_norm is None else clip_norm,
+        n_steps=default_n_steps(defaults, rate) if chosen.n_steps is None else chosen.n_steps,
+        clip_norm=defaults.clip_norm if chosen.clip_norm is None else chosen.clip_norm,
         learning_rates=(rates,) if isinstance(rates, (int, float)) else tuple(rates),
-        schedule=schedule,
-        optimizer=optimizer or defaults.optimizer,
-        momentum=defaults.momentum if momentum is None else momentum,
+        schedule=chosen.schedule,
+        optimizer=chosen.optimizer or defaults.optimizer,
+        momentum=defaults.momentum if chosen.momentum is None else chosen.momentum,
         # Who asks for a ratio has said what is wanted; a gap on top of it has to be asked for.
         max_gap=(DEFAULT_MAX_GAP if min_ratio is None else 1.0) if max_gap is None else max_gap,
         min_ratio=0.0 if min_ratio is None else min_ratio,
         price=(DEFAULT_PRICE if max_gap is None and min_ratio is None else math.inf) if price is None else price,
-        weights=() if group_weights is None else tuple(map(float, group_weights.values())),
+        weights=() if chosen.group_weights is None else tuple(map(float, chosen.group_weights.values())),
         query=defaults.query,
         query_share=defaults.query_share,
         # A step size that was asked for is taken.
-        largest_noise_step=defaults.largest_noise_step if learning_rate is None else math.inf,
-        **others,
+        largest_noise_step=defaults.largest_noise_step if chosen.learning_rate is None else math.inf,
+        **{name: getattr(chosen, name) for name in _TAKEN},
     )
 
 
-def _check_decay(schedule: str, optimizer: str | None, learning_rate: float | tuple[float, ...] | None) -> None:
+def _check_decay(chosen: Parameters) -> None:
     """Refuse what a decay that says its own steps, of SGD, would pass over."""
-    if optimizer not in (None, "sgd"):
-        raise ParameterError("optimizer", optimizer, f"has no `schedule`={schedule!r}", "use `optimizer`='sgd'")
-    if learning_rate is not None:
+    if chosen.optimizer not in (None, "sgd"):
+        raise ParameterError(
+            "optimizer", chosen.optimizer, f"has no `schedule`={chosen.schedule!r}", "use `optimizer`='sgd'"
+        )
+    if chosen.learning_rate is not None:
         raise ParameterError(
             "learning_rate",
-            learning_rate,
-            f"is for `schedule`='piecewise', not {schedule!r}",
+            chosen.learning_rate,
+            f"is for `schedule`='piecewise', not {chosen.schedule!r}",
             "leave it out, or scale the steps of 'shamir_zhang' by `diameter`",
         )
 

@@ -18,9 +18,11 @@ from fairdp.errors import InputError, ParameterError
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.networks.model import Given, ScoreModel
-from fairdp.run.certifying import PreparedRun, prepare_run
-from fairdp.run.fit import check_unchanged, finish_run
-from fairdp.run.settings import RunSettings, paid_by, read_from_records
+from fairdp.parameters import Parameters
+from fairdp.run.certifying import Run
+from fairdp.run.fit import Progress, begin, check_unchanged, finish
+from fairdp.run.holdout import read_from_records
+from fairdp.run.plan import checked
 from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState, project_to_ball
 
 Records = GroupedData | tuple[ArrayLike, ArrayLike, Any]
@@ -58,14 +60,14 @@ def make_private_fair(module: nn.Module, data: Records, **parameters: Any) -> "P
     True
     """
     estimator = FairDPClassifier(**{**_ONE_HEAD, **parameters}, module=Given(module))
-    settings = RunSettings.of(**estimator.get_params(deep=False))
-    _check(settings)
+    chosen = checked(**estimator.get_params(deep=False))
+    _check(chosen)
     records, classes, assumed = _records(estimator, data)
     spending = Spending(estimator.ledger, command="own loop")
     if isinstance(data, tuple):
         records = spending.followed(records, lambda: raw_table(*data))
-    prepared = prepare_run(settings, records, paid_by(spending, estimator.table), public_assumptions=assumed)
-    return PrivateLoop(estimator, prepared, classes, spending)
+    run = begin(chosen, records, spending, Progress(), table=estimator.table, public_assumptions=assumed)
+    return PrivateLoop(estimator, run, classes, spending)
 
 
 class PrivateLoop:
@@ -77,15 +79,15 @@ class PrivateLoop:
         Number of releases planned and accounted for; one more is refused.
     """
 
-    def __init__(self, estimator: FairDPClassifier, prepared: PreparedRun, classes: Any, spending: Spending) -> None:
-        self._estimator, self._prepared, self._classes, self._spending = estimator, prepared, classes, spending
-        self._model: ScoreModel = prepared.model
+    def __init__(self, estimator: FairDPClassifier, run: Run, classes: Any, spending: Spending) -> None:
+        self._estimator, self._run, self._classes, self._spending = estimator, run, classes, spending
+        self._model: ScoreModel = run.model
         self._started, self._pending, self._finished = time.perf_counter(), False, False
-        state = TrainingState(prepared.model, FlatOptimizer("sgd", 0.0), prepared.generators.steps)
-        self._trainer = Trainer(state, prepared.parts.train, prepared.plan, prepared.config)
-        self.n_steps = prepared.plan.n_steps
+        state = TrainingState(run.model, FlatOptimizer("sgd", 0.0), run.generators.steps)
+        self._trainer = Trainer(state, run.parts.train, run.plan, run.config)
+        self.n_steps = run.plan.n_steps
         # One head, or one for each cell of a joint model.
-        self._head = nn.Parameter(prepared.model.heads.squeeze(0), requires_grad=False)
+        self._head = nn.Parameter(run.model.heads.squeeze(0), requires_grad=False)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Everything that is trained: the module's parameters and the head; for an optimiser."""
@@ -105,10 +107,8 @@ class PrivateLoop:
     @property
     def epsilon_spent(self) -> float:
         """ε so far for a training record, noisy counts included; held-out records are counted in `finish`."""
-        taken, budget = self._trainer.state.step, self._prepared.plan.budget
-        mechanisms = {
-            mechanism for mechanism in self._prepared.plan.mechanisms if isinstance(mechanism, SampledGaussian)
-        }
+        taken, budget = self._trainer.state.step, self._run.plan.budget
+        mechanisms = {mechanism for mechanism in self._run.plan.mechanisms if isinstance(mechanism, SampledGaussian)}
         if not taken:
             return max(_counted(mechanism, budget) for mechanism in mechanisms)
         so_far = [replace(mechanism, n_steps=taken) for mechanism in mechanisms]
@@ -125,17 +125,16 @@ class PrivateLoop:
         self._check_parameters()
         self._settle()
         # Also after an update that no release went before: what is certified obeys the bound, and is the average.
-        project_to_ball(self._model.heads, self._prepared.plan.recipe.weight_bound)
+        project_to_ball(self._model.heads, self._run.plan.recipe.weight_bound)
         self._trainer.state.deploy_average()
         check_unchanged(self._model)
         self._finished = True
-        run = finish_run(self._prepared, {}, self._trainer.state.interim, started=self._started)
+        fitted = finish(self._run, {}, self._trainer.state.interim, started=self._started)
         with self._spending as spending:
-            estimator = self._estimator.adopt(replace(run, privacy=spending.completed(run.privacy)))
-        estimator.classes_ = self._classes
+            fitted = replace(fitted, privacy=spending.completed(fitted.privacy))
         # The caller's optimiser still holds the parameters: what was certified must not change with them.
-        estimator.score_model_ = copy.deepcopy(estimator.score_model_)
-        return estimator
+        model = copy.deepcopy(self._model)
+        return self._estimator.take(model, replace(fitted, tensors=model.tensors()), self._classes)
 
     def _named(self) -> Iterator[tuple[str, nn.Parameter]]:
         yield from (
@@ -172,23 +171,22 @@ class PrivateLoop:
             raise InputError("this run is finished; call make_private_fair for another, which spends more.")
 
 
-def _check(settings: RunSettings) -> None:
-    method = METHODS[settings.method]
-    if not method.is_one_run or method.closed_form or settings.certification.registration.n_looks > 1:
+def _check(chosen: Parameters) -> None:
+    method = METHODS[chosen.method]
+    if not method.is_one_run or method.closed_form or chosen.n_looks > 1:
         raise ParameterError(
             "method",
-            settings.method,
+            chosen.method,
             "is not trained by single steps, or `n_looks` is above 1",
             "use `method`='dpsgd', 'fairdp' or 'fairdp_frontier' with `n_looks`=1",
         )
-    if settings.training["group_optimizers"]:
+    if chosen.group_optimizers:
         raise ParameterError(
             "group_optimizers", True, "is not for your own loop, whose optimiser takes one gradient", "leave it out"
         )
-    n_members = settings.training["n_members"]
-    if n_members != 1:
+    if chosen.n_members != 1:
         raise ParameterError(
-            "n_members", n_members, "must be 1 in your own loop", "The built-in last step makes the ensemble."
+            "n_members", chosen.n_members, "must be 1 in your own loop", "The built-in last step makes the ensemble."
         )
 
 

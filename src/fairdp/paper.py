@@ -8,7 +8,7 @@ they say of a trained model and its records.
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.bounds import hoeffding_radius
 from fairdp.certify.outlook import smoothed_probability
 from fairdp.config import TrainConfig, in_order
-from fairdp.defaults import TRAINING_PARAMETERS, train_config
+from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.methods import METHODS
 from fairdp.parameters import CERTIFIABLE
@@ -29,7 +29,8 @@ from fairdp.parameters import CERTIFIABLE
 if TYPE_CHECKING:  # `fairdp plan` needs the formulas alone, and no torch or pandas
     from fairdp.data.grouped import GroupedData
     from fairdp.networks.model import ScoreModel
-    from fairdp.saved.folder import Fitted
+    from fairdp.parameters import Parameters
+    from fairdp.saved.folder import FittedEstimator
 
 ByEvent = Mapping[str, list[float]]
 # By event, which records of each group it is about.
@@ -259,20 +260,17 @@ class LastStep:
         return theorem_2_printed(**bound, n_groups=self.n_groups), theorem_2_corrected(**bound)
 
 
-def last_step_of(
-    parameters: Mapping[str, Any], kind: str, privacy: PrivacySpent, *, n_members: int, n_params: int
-) -> LastStep:
+def last_step_of(chosen: "Parameters", kind: str, privacy: PrivacySpent, *, n_members: int, n_params: int) -> LastStep:
     """The last step of a finished run, from what its model keeps: parameters, kind of model, privacy record, heads."""
-    sizes, method = tuple(privacy.planned_sizes.values()), parameters["method"]
-    n_steps = privacy.n_steps - privacy.look_steps
-    training = {name: parameters[name] for name in TRAINING_PARAMETERS} | {"n_steps": n_steps}
-    weights = in_order("group_weights", parameters["group_weights"], tuple(privacy.planned_sizes))
-    config = train_config(kind, method, sizes, **{**training, "group_weights": weights})
+    sizes = tuple(privacy.planned_sizes.values())
+    weights = in_order("group_weights", chosen.group_weights, tuple(privacy.planned_sizes))
+    taken = replace(chosen, n_steps=privacy.n_steps - privacy.look_steps, group_weights=weights)
+    config = train_config(taken, kind, sizes)
     multiplier = privacy.noise_multiplier
     if privacy.statistics_multiplier:
         multiplier = (multiplier**-2 - privacy.statistics_multiplier**-2) ** -0.5
     return LastStep.of(
-        METHODS[method].recipe(config, sizes),
+        METHODS[chosen.method].recipe(config, sizes),
         config,
         noise_std=privacy.mean_noise_std,
         noise_multiplier=multiplier,
@@ -612,25 +610,23 @@ def _notes(last: LastStep, *, tosses_coins: bool, bias: bool) -> tuple[str, ...]
     return tuple(notes)
 
 
-def last_step_of_model(model: "Fitted") -> LastStep:
+def last_step_of_model(model: "FittedEstimator") -> LastStep:
     """The step that made the deployed head."""
-    from fairdp.saved.folder import restored
-
-    parameters, scores = restored(model.fitted_parameters_), model.score_model_
+    fitted, scores = model.fitted_, model.score_model_
     return last_step_of(
-        parameters,
-        model.model_config_.kind,
-        model.privacy_,
+        fitted.parameters,
+        fitted.model.kind,
+        fitted.privacy,
         n_members=len(scores.heads),
         # While it was trained, there was one head.
         n_params=scores.n_extractor_params + scores.head_size,
     )
 
 
-def paper_bounds_of(model: "Fitted", data: "GroupedData", **options: Any) -> PaperBounds:
+def paper_bounds_of(model: "FittedEstimator", data: "GroupedData", **options: Any) -> PaperBounds:
     """The paper's certificates of a model on records that are already encoded, as diagnostics."""
-    method = model.fitted_parameters_["method"]
-    check_for_paper_bounds(method, noise_std=model.privacy_.noise_std)
-    coins = model.predictor_.tosses_coins
+    method = model.fitted_.parameters.method
+    check_for_paper_bounds(method, noise_std=model.fitted_.privacy.noise_std)
+    coins = model.fitted_.predictor.tosses_coins
     last = last_step_of_model(model)
     return paper_bounds(model.score_model_, data, last, method=method, tosses_coins=coins, **options)

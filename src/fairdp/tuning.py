@@ -18,14 +18,17 @@ from fairdp.certify.certificate import Certificate
 from fairdp.certify.statement import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData, groups_of
+from fairdp.defaults import kind_of
 from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.metrics import decision_counts, fairness_metrics
-from fairdp.parameters import check_parameters
+from fairdp.parameters import Parameters, check_parameters
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.certifying import Trial, check_certifiable
-from fairdp.run.settings import RunSettings, hold_out, plan_of_parts
+from fairdp.run.fit import check_weighted
+from fairdp.run.holdout import hold_out
+from fairdp.run.plan import budget_of, checked, known_sizes_of, plan_run, reason_for_no_certificate
 
 Candidate = dict[str, Any]
 # Fixed for the whole search, or meaningless for one trial.
@@ -56,6 +59,7 @@ def tune(
     expected_trials: float | None = None,
     reading: Reading | None = None,
     observe: Callable[[Candidate], None] = lambda candidate: None,
+    spending: Spending | None = None,
     **options: Any,
 ) -> FairDPClassifier:
     """The best of a random number of trials, each of a random combination of settings; ε covers the whole search.
@@ -81,6 +85,8 @@ def tune(
         How the columns of the table were read with noise, once, if they were.
     observe
         Called with each candidate before its trial begins; for the data holder's eyes only.
+    spending
+        Pays for the search, and is completed by whoever gave it; None: the estimator's ``ledger``.
     options
         For `FairDPClassifier.fit_grouped`.
 
@@ -104,10 +110,12 @@ def tune(
     generators = Generators.of(seed_of(estimator.random_state))
     rng = np.random.default_rng(int.from_bytes(generators.key("trials"), "little"))
     epsilon, trial = _planned(estimator, candidates, data, generators, expected, reading)
-    best, best_score = None, -np.inf
-    with Spending(estimator.ledger, command="tune") as spending:
-        # First how many, then which: neither depends on the records or on the outcome of a trial.
-        for index in rng.integers(len(candidates), size=draw_trials(expected, rng)):
+    # First how many, then which: neither depends on the records or on the outcome of a trial.
+    drawn = rng.integers(len(candidates), size=draw_trials(expected, rng))
+
+    def searched(spending: Spending) -> FairDPClassifier:
+        best, best_score = None, -np.inf
+        for index in drawn:
             observe(candidates[index])
             model = _with(estimator, candidates[index], epsilon)
             model.random_state = int.from_bytes(rng.bytes(16), "little") if generators.seeded else None
@@ -116,8 +124,13 @@ def tune(
             if best is None or score > best_score:
                 best, best_score = model, score
         assert best is not None
-        best.privacy_ = spending.completed(best.privacy_)
-    return best
+        return best
+
+    if spending is not None:
+        return searched(spending)
+    with Spending(estimator.ledger, command="tune") as own:
+        best = searched(own)
+        return best.release(privacy=own.completed(best.privacy_))
 
 
 def combinations(estimator: FairDPClassifier, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
@@ -146,24 +159,34 @@ def _planned(
 
     Sizes that are private are counted here, once: the trials are planned with what was released.
     """
-    budget = RunSettings.of(**estimator.get_params(deep=False)).budget
+    shape, n_groups = data.X.shape[1:], data.n_groups
+    all_alike = checked(**estimator.get_params(deep=False))
+    budget = budget_of(all_alike, kind=kind_of(all_alike, shape), n_groups=n_groups)
     for candidate in candidates:
-        _check(_settings(estimator, candidate, budget.epsilon), data)
+        _check(_chosen(estimator, candidate, budget.epsilon), data)
     # All candidates hold out the same records.
-    settings, split_key = _settings(estimator, candidates[0], budget.epsilon), generators.key("hold out")
-    counts_std = sizes_std(budget) if settings.known_sizes == NOISY else 0.0
-    parts = hold_out(settings, data, generators, split_key=split_key, noise=SizesNoise(std=counts_std))
-    released = reading is not None or settings.known_sizes == NOISY
+    first, split_key = _chosen(estimator, candidates[0], budget.epsilon), generators.key("hold out")
+    counts_std = sizes_std(budget) if known_sizes_of(first) == NOISY else 0.0
+    parts = hold_out(first, data, budget, generators, split_key=split_key, noise=SizesNoise(std=counts_std))
+    released = reading is not None or known_sizes_of(first) == NOISY
     budget = budget.for_records(sum(parts.sizes) / (1 - parts.fraction), released=released)
 
     def selection(epsilon: float) -> Selection:
         spends = []
         for candidate in candidates:
-            settings = _settings(estimator, candidate, epsilon)
-            privacy = plan_of_parts(
-                settings, parts, data.X.shape[1:], seeded=generators.seeded, sizes_counted=False
-            ).privacy
-            check_certifiable(privacy, n_looks=settings.certification.registration.n_looks)
+            chosen = _chosen(estimator, candidate, epsilon)
+            kind = kind_of(chosen, shape)
+            _, _, privacy = plan_run(
+                chosen,
+                kind=kind,
+                budget=budget_of(chosen, kind=kind, n_groups=n_groups),
+                sizes=dict(zip(parts.train.group_names, parts.sizes, strict=True)),
+                groups=data.group_names,
+                certify_fraction=parts.fraction,
+                noise_seeded=generators.seeded,
+                sizes_counted=False,
+            )
+            check_certifiable(privacy, n_looks=chosen.n_looks)
             spends.append(trial_spends(privacy))
         return Selection(expected_trials=expected, by_group=merged(spends), counts_std=counts_std, reading=reading)
 
@@ -176,22 +199,23 @@ def _planned(
     return epsilon, Trial(split_key=split_key, sizes=parts.sizes, selection=selection(epsilon))
 
 
-def _check(settings: RunSettings, data: GroupedData) -> None:
+def _check(chosen: Parameters, data: GroupedData) -> None:
     """Before the first trial, refuse trials that spend nothing or leave no counts to compare them by."""
-    settings.check_weighted(data.weights is not None)
-    if not METHODS[settings.method].private:
+    check_weighted(chosen, data.weights is not None)
+    if not METHODS[chosen.method].private:
         raise ParameterError(
-            "method", settings.method, "is not private, so there is nothing to account for", "use another search"
+            "method", chosen.method, "is not private, so there is nothing to account for", "use another search"
         )
-    reason = settings.reason_for_no_certificate(data.n_groups)
+    assert chosen.epsilon is not None
+    reason = reason_for_no_certificate(chosen, n_groups=data.n_groups, epsilon=chosen.epsilon)
     if reason:
         raise InputError(
             f"trials are compared by the counts of their certificates, but there is none, because {reason.explanation}."
         )
 
 
-def _settings(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> RunSettings:
-    return RunSettings.of(**_with(estimator, candidate, epsilon).get_params(deep=False))
+def _chosen(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> Parameters:
+    return checked(**_with(estimator, candidate, epsilon).get_params(deep=False))
 
 
 def _with(estimator: FairDPClassifier, candidate: Candidate, epsilon: float) -> FairDPClassifier:

@@ -37,8 +37,7 @@ from fairdp.methods import METHODS
 from fairdp.methods.functional import solve
 from fairdp.networks.model import ScoreModel, build_model, cnn, mlp
 from fairdp.randomness import Generators
-from fairdp.run.fit import train_model
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress, train_model
 from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
 from fairdp.training.noise import PoissonSampler
 from fairdp_lab.studies.tables import EPSILON, fitted_dp_ebm, fitted_reduction

@@ -13,8 +13,9 @@ from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.config import ModelConfig, TrainConfig
 from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
-from fairdp.parameters import ASSUMED, DECLARED, STATED
-from fairdp.run.settings import RunSettings
+from fairdp.parameters import ASSUMED, DECLARED, STATED, Parameters
+from fairdp.run.fit import network_for
+from fairdp.run.plan import checked
 
 CONFIG = TrainConfig(sample_rate=0.1, n_steps=10, clip_norm=2.0, learning_rates=(0.4, 0.2))
 NOISE = {"n_groups": 2, "n_params": 20, "noise_multiplier": 3.0, "noise_std": 0.5}
@@ -22,8 +23,7 @@ NOISE = {"n_groups": 2, "n_params": 20, "noise_multiplier": 3.0, "noise_std": 0.
 
 def configured(method: str, kind: str, **choices) -> TrainConfig:
     """The configuration of a run on 1,000 and 2,000 records."""
-    unsaid = dict.fromkeys(("sample_rate", "n_steps", "clip_norm", "learning_rate"))
-    return train_config(kind, method, (1_000.0, 2_000.0), **{**unsaid, **choices})
+    return train_config(Parameters(method=method, **choices), kind, (1_000.0, 2_000.0))
 
 
 @pytest.mark.parametrize(
@@ -246,10 +246,10 @@ def test_rate_and_length_explain_the_noise_of_the_authors_earlier_code(epsilon, 
 
 
 def test_the_estimator_takes_them():
-    chosen = RunSettings.of(**FairDPClassifier(**paper_settings(epsilon=2.0)).get_params(deep=False))
-    config = chosen.train_config((41,), (10_771.0, 21_790.0))
+    chosen = checked(**FairDPClassifier(**paper_settings(epsilon=2.0)).get_params(deep=False))
+    config = train_config(chosen, "mlp", (10_771.0, 21_790.0))
     assert (config.sample_rate, config.n_steps, config.clip_norm, config.weight_bound) == (0.01, 2000, 1.0, 0.75)
     assert config.learning_rates == (0.007, 0.005)
-    assert (chosen.method, chosen.goal.accountant, config.optimizer, config.n_members) == ("fairdp", "rdp", "adam", 10)
+    assert (chosen.method, chosen.accountant, config.optimizer, config.n_members) == ("fairdp", "rdp", "adam", 10)
     assert config.group_optimizers
-    assert not chosen.model_config((41,), None, 2).bias
+    assert not network_for(chosen, (41,), None, 2).bias

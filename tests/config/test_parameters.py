@@ -7,15 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fairdp import METHODS, FairDPClassifier
-from fairdp.defaults import (
-    BY_METHOD,
-    default_by_method,
-    default_text,
-    of_group,
-    shown,
-)
+from fairdp.defaults import BY_METHOD, default_by_method, default_text, kind_of, of_group, shown, train_config
 from fairdp.parameters import DECLARED, GROUPS, check_parameters
-from fairdp.run.settings import RunSettings
+from fairdp.run.fit import network_for
+from fairdp.run.plan import checked, registration_of
 
 TABLE, IMAGES = (5,), (3, 16, 16)
 # Large enough for the usual numbers, and not so large that steps sample.
@@ -24,8 +19,8 @@ SIZES = (4e4, 4e4)
 
 def numbers_of_a_run(method: str, shape: tuple[int, ...]) -> dict[str, object]:
     """The configuration of a run with only the method chosen, on groups that are not small."""
-    settings = RunSettings.of(method=method)
-    config, model = settings.train_config(shape, SIZES), settings.model_config(shape, None, 2)
+    chosen = checked(method=method)
+    config, model = train_config(chosen, kind_of(chosen, shape), SIZES), network_for(chosen, shape, None, 2)
     names = {name: "learning_rates" if name == "learning_rate" else name for name in BY_METHOD}
     return {name: getattr(model if name == "activation" else config, own) for name, own in names.items()}
 
@@ -78,10 +73,10 @@ def test_defaults_in_words_are_those_of_a_run(method, name):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_model_in_words_is_that_of_a_run(method):
     images, tables = default_text("model").split("; tables: ")
-    kind = RunSettings.of(method=method).model_config(TABLE, None, 2).kind
+    kind = kind_of(checked(method=method), TABLE)
     assert (f"`{method}`" in tables) == (kind == "logistic")
     assert kind in ("logistic", "mlp")
-    kind = RunSettings.of(method=method).model_config(IMAGES, None, 2).kind if "fairfm" not in method else "cnn"
+    kind = kind_of(checked(method=method), IMAGES) if "fairfm" not in method else "cnn"
     assert (f"`{method}`" in images) == (kind == "oriented_gradients")
     assert kind in ("oriented_gradients", "cnn")
 
@@ -96,10 +91,10 @@ def test_the_words_follow_the_table_of_defaults(monkeypatch):
 
 
 def test_what_is_not_chosen_is_as_the_words_say():
-    config = RunSettings.of().train_config(TABLE, SIZES)
+    config = train_config(checked(), "logistic", SIZES)
     assert default_text("max_gap").startswith(f"{config.max_gap:g};")
-    assert RunSettings.of(min_ratio=0.8).train_config(TABLE, SIZES).max_gap == 1
-    assert len(RunSettings.of().certification.registration.metrics) == 3
+    assert train_config(checked(min_ratio=0.8), "logistic", SIZES).max_gap == 1
+    assert len(registration_of(checked()).metrics) == 3
 
 
 def test_the_docstring_has_every_parameter_in_its_group():

@@ -20,7 +20,7 @@ from fairdp.ledger.ledger import Ledger, ledger_path
 from fairdp.ledger.store import Limit, table_total
 from fairdp.releases import watching
 from fairdp.run.checkpoint import CheckpointWriter
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 
 # Sizes are declared, and so is the rate, so that nearly all fits have one plan, whose noise is looked for once.
 SHORT = ("--label", "approved", "--sensitive", "sex", "--schema", "schema.yaml", "--method", "dpsgd", "--n-steps", "5")

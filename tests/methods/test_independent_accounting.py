@@ -11,6 +11,7 @@ from fairdp.accounting.mechanisms import LaplaceRelease, PrivacyBudget, noise_mu
 from fairdp.accounting.plan import make_plan
 from fairdp.defaults import train_config
 from fairdp.methods import METHODS
+from fairdp.parameters import Parameters
 
 PRIVATE = [name for name, method in METHODS.items() if method.private]
 # The groups of Adult and Default-CCC, without the fifth that is held out.
@@ -22,8 +23,7 @@ UNSPENT, NUMERICAL = 2e-3, 3e-4
 
 def plan_of(name: str, dataset: str, epsilon: float, *, counts_std: float = 0.0):
     sizes = SIZES[dataset]
-    chosen = dict.fromkeys(("sample_rate", "n_steps", "clip_norm", "learning_rate"))
-    config = train_config(METHODS[name].table_model, name, sizes, **chosen)
+    config = train_config(Parameters(method=name), METHODS[name].table_model, sizes)
     recipe, histogram = METHODS[name].recipe(config, sizes), METHODS[name].histogram_epsilon(epsilon)
     budget = PrivacyBudget(epsilon=epsilon, delta=DELTA)
     plan = make_plan(recipe, budget, n_steps=config.n_steps, counts_epsilon=histogram, counts_std=counts_std)

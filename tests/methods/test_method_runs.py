@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from classifier_cases import CERTIFIED, SHORT, fitted, people
+from classifier_cases import CERTIFIED, SHORT, Watching, fitted, people
 from fairdp import METHODS, FairDPClassifier
 from fairdp.accounting.spent import BY_LABEL
 from fairdp.commands.fit import FitTask, run_fit
@@ -13,7 +13,7 @@ from fairdp.data.grouped import GroupedData
 from fairdp.methods.functional import bounded_inputs
 from fairdp.metrics import decision_counts
 from fairdp.networks.model import BoundedInputs
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
 
@@ -39,8 +39,8 @@ class TestFunctionalMechanism:
         outcome = {"label": "y", "positive": "1", "negative": "0", "declared": True}
         schema = {**outcome, "sensitive": [{"name": "sex", "groups": ["f", "m"]}], "columns": columns}
         model = fitted(method="fairfm").fit_grouped(data, feature_schema=schema)
-        assert model.model_config_.n_active == 2
-        assert fitted(method="fairfm").model_config_.n_active == 3
+        assert model.fitted_.model.n_active == 2
+        assert fitted(method="fairfm").fitted_.model.n_active == 3
 
 
 def held_out_of(**parameters):
@@ -48,12 +48,11 @@ def held_out_of(**parameters):
     X, _, sex = people()
     X = X + np.where(sex == "m", 1.0, -1.0)[:, None].astype(np.float32)
     data = GroupedData(X, (X[:, 0] > 0).astype(np.int64), (sex == "m").astype(np.int64), ("f", "m"))
-    parts = []
-    progress = Progress(observe_parts=lambda train, held_out: parts.append(held_out))
+    watched = Watching()
     settings = {**SHORT, **CERTIFIED, "epsilon": 100.0, "random_state": 0, "certify_metrics": ("demographic_parity",)}
     settings["accountant"] = "rdp"
-    model = FairDPClassifier(**{**settings, **parameters}).fit_grouped(data, progress=progress)
-    return model, parts[0], np.array(model.certificate_.counts)
+    model = FairDPClassifier(**{**settings, **parameters}).fit_grouped(data, spending=watched)
+    return model, watched.parts[0][1], np.array(model.certificate_.counts)
 
 
 class TestCertificates:

@@ -93,7 +93,7 @@ def test_the_same_folder_gives_the_same_bytes(folder_of, tmp_path, monkeypatch, 
     monkeypatch.chdir(folder.parent)
     run_report(folder.relative_to(folder.parent), out=second, format=format)
     assert first.read_bytes() == second.read_bytes()
-    made = FairDPClassifier.load(folder).made_.date
+    made = FairDPClassifier.load(folder).fitted_.made.date
     # The day of the model, never that of the page.
     assert set(re.findall(r"20\d\d-\d\d-\d\d", first.read_text(encoding="utf-8"))) == {made}
 

@@ -14,13 +14,15 @@ from fairdp.run import plan as plan
 
 def test_a_model_keeps_its_day_and_versions_when_it_is_saved_and_loaded(tmp_path):
     before, model, after = datetime.now(UTC).date(), fitted(), datetime.now(UTC).date()
-    assert before.isoformat() <= model.made_.date <= after.isoformat()
-    assert model.made_.versions.startswith(f"fairdp {fairdp.__version__}, torch {torch.__version__.split('+')[0]}")
-    model.made_ = replace(model.made_, date="2001-02-03")
+    assert before.isoformat() <= model.fitted_.made.date <= after.isoformat()
+    assert model.fitted_.made.versions.startswith(
+        f"fairdp {fairdp.__version__}, torch {torch.__version__.split('+')[0]}"
+    )
+    model.release(made=replace(model.fitted_.made, date="2001-02-03"))
     model.save(tmp_path / "model")
     FairDPClassifier.load(tmp_path / "model").save(tmp_path / "again")
     for name in ("model", "again"):
-        assert asdict(FairDPClassifier.load(tmp_path / name).made_) == asdict(model.made_)
+        assert asdict(FairDPClassifier.load(tmp_path / name).fitted_.made) == asdict(model.fitted_.made)
 
 
 def test_what_is_compared_is_made_on_one_day(monkeypatch):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from classifier_cases import Watching
 from fairdp import FairDPClassifier
 from fairdp.certify import certificate as certificates
 from fairdp.certify.bounds import GapBound
@@ -19,7 +20,9 @@ from fairdp.releases import watching
 from fairdp.run import certifying as halting
 from fairdp.run import fit
 from fairdp.run.checkpoint import fingerprint_of, read_checkpoint, restore
-from fairdp.run.settings import Progress, RunSettings, hold_out
+from fairdp.run.fit import Progress
+from fairdp.run.holdout import hold_out
+from fairdp.run.plan import budget_of, checked
 from fairdp.training.loop import FlatOptimizer, TrainingState
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
@@ -116,17 +119,15 @@ def test_a_resumed_run_holds_out_the_records_that_it_held_out_before(tmp_path, m
     """Without a seed the key of the coins is in the checkpoint alone; with another one it is another run."""
     from fairdp.run import checkpoint
 
-    original, parts = checkpoint.read_checkpoint, []
+    original, watched = checkpoint.read_checkpoint, Watching()
     progress = Progress(seconds_between_checkpoints=0.0, checkpoint=tmp_path / "c")
-    note = {"observe_parts": lambda train, held_out: parts.append((train.X, held_out.X)), "observe": killed_at(11)}
-    for resume in (False, True):
+    for resume, last in ((False, 11), (True, 12)):
         with pytest.raises(Killed):
             FairDPClassifier(**{**SETTINGS, "random_state": None}).fit_grouped(
-                people(), progress=replace(progress, resume=resume, **note)
+                people(), progress=replace(progress, resume=resume, observe=killed_at(last)), spending=watched
             )
-        note["observe"] = killed_at(12)
-    for before, after in zip(*parts, strict=True):
-        np.testing.assert_array_equal(before, after)
+    for before, after in zip(*watched.parts, strict=True):
+        np.testing.assert_array_equal(before.X, after.X)
     monkeypatch.setattr(checkpoint, "read_checkpoint", lambda path: replace(original(path), lasting_key=bytes(32)))
     with pytest.raises(ValueError, match="belongs to another run"):
         run(tmp_path / "c", resume=True, random_state=None)
@@ -263,8 +264,9 @@ def test_a_checkpoint_is_for_its_owner_and_is_no_pickle(tmp_path):
 
 def without_a_held_out_record():
     """The noise on counts may not meet other counts, or their difference would be seen without any."""
-    settings = RunSettings.of(**FairDPClassifier(**SETTINGS).get_params(deep=False))
-    held_out = hold_out(settings, people(), Generators.of(0)).held_out.X[0]
+    chosen = checked(**FairDPClassifier(**SETTINGS).get_params(deep=False))
+    budget = budget_of(chosen, kind="logistic", n_groups=people().n_groups)
+    held_out = hold_out(chosen, people(), budget, Generators.of(0)).held_out.X[0]
     return people().take(np.flatnonzero((held_out != people().X).any(1)))
 
 

@@ -10,15 +10,18 @@ import pytest
 import torch
 from scipy import stats
 
+from classifier_cases import Watching
 from fairdp import FairDPClassifier
 from fairdp.accounting.mechanisms import PrivacyBudget, sizes_std
 from fairdp.certify.certificate import NotCertified
 from fairdp.data.grouped import GroupedData, split_by_own_coin
 from fairdp.randomness import Generators
 from fairdp.run import certifying
-from fairdp.run import settings as holding
+from fairdp.run import holdout as holding
 from fairdp.run.certifying import check_certifiable, release_certificate
-from fairdp.run.settings import Progress, RunSettings, hold_out
+from fairdp.run.fit import Progress
+from fairdp.run.holdout import TrainHoldoutSplit, hold_out
+from fairdp.run.plan import budget_of, checked
 from statistical import assert_plausible
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
@@ -36,17 +39,19 @@ def table(n_samples=600, seed=0, n_kinds=None):
     return data if n_kinds is None else data.take(rng.integers(n_kinds, size=n_samples))
 
 
-def settings_of(**changes):
-    return RunSettings.of(**FairDPClassifier(**{**SETTINGS, **changes}).get_params(deep=False))
+def split(data, **changes) -> TrainHoldoutSplit:
+    chosen = checked(**FairDPClassifier(**{**SETTINGS, **changes}).get_params(deep=False))
+    return hold_out(chosen, data, budget_of(chosen, kind="logistic", n_groups=2), Generators.of(0))
 
 
 def parts_of(data, **changes):
-    parts = hold_out(settings_of(**changes), data, Generators.of(0))
+    parts = split(data, **changes)
     return parts.train, parts.held_out
 
 
-def fit(data=None, progress=None, **changes):
-    return FairDPClassifier(**{**SETTINGS, **changes}).fit_grouped(data or table(), progress=progress)
+def fit(data=None, progress=None, spending=None, **changes):
+    model = FairDPClassifier(**{**SETTINGS, **changes})
+    return model.fit_grouped(data or table(), progress=progress, spending=spending)
 
 
 def multiset(data):
@@ -118,7 +123,7 @@ class TestHoldOut:
     def test_the_plan_follows_expected_sizes_never_realised_ones(self):
         """Two tables of equal, public group totals whose coins fall differently."""
         public = {"group_sizes": "public"}
-        first, second = (hold_out(settings_of(**public), table(seed=seed), Generators.of(0)) for seed in (0, 1))
+        first, second = (split(table(seed=seed), **public) for seed in (0, 1))
         assert first.train.group_sizes.tolist() != second.train.group_sizes.tolist()
         assert first.sizes == second.sizes == (0.8 * 400, 0.8 * 200)
         assert first.expected_held_out == second.expected_held_out == pytest.approx((80, 40))
@@ -173,23 +178,18 @@ class TestResume:
     @staticmethod
     def run(path, *, kill_at=None, resume=False, **changes):
         """A run that writes checkpoints; returns the model, or None if killed, and the parts it was told of."""
-        parts = []
+        watched = Watching()
 
         def observe(step, n_steps):
             if step == kill_at:
                 raise Killed
 
-        progress = Progress(
-            observe=observe,
-            observe_parts=lambda *both: parts.extend(both),
-            checkpoint=path,
-            resume=resume,
-            seconds_between_checkpoints=0.0,
-        )
+        progress = Progress(observe=observe, checkpoint=path, resume=resume, seconds_between_checkpoints=0.0)
         try:
-            return fit(progress=progress, **changes), [multiset(part) for part in parts]
+            model = fit(progress=progress, spending=watched, **changes)
         except Killed:
-            return None, [multiset(part) for part in parts]
+            model = None
+        return model, [multiset(part) for both in watched.parts for part in both]
 
     @pytest.mark.parametrize(
         "changes",

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from checkpoint_forgeries import forge, seal
+from classifier_cases import Watching
 from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import KEY_BYTES
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
 
@@ -42,14 +43,14 @@ def people():
     return GroupedData(X, (X[:, 0] > 0).astype(np.int64), np.arange(400) % 2, ("f", "m"))
 
 
-def run(path, *, kill=None, planned=lambda plan: None, **settings):
+def run(path, *, kill=None, watched=None, **settings):
     def observe(step, n_steps):
         if step == kill:
             raise Killed
 
-    given = {"checkpoint": path, "resume": kill is None, "observe": observe, "observe_plan": planned}
+    given = {"checkpoint": path, "resume": kill is None, "observe": observe}
     progress = Progress(seconds_between_checkpoints=0.0, **given)
-    return FairDPClassifier(**{**SETTINGS, **settings}).fit_grouped(people(), progress=progress)
+    return FairDPClassifier(**{**SETTINGS, **settings}).fit_grouped(people(), progress=progress, spending=watched)
 
 
 def interrupted(path, step=5, **settings):
@@ -160,8 +161,10 @@ FORGERIES = {
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
 def test_a_forged_checkpoint_is_refused_in_one_line(checkpoint, change):
     forge(checkpoint, change)
+    watched = Watching()
     with pytest.raises(ValueError, match=ONE_LINE):
-        run(checkpoint, planned=pytest.fail)
+        run(checkpoint, watched=watched)
+    assert watched.spent == []
 
 
 def test_the_same_checkpoint_written_again_is_continued(checkpoint):
@@ -175,8 +178,10 @@ def test_forged_looks_are_refused(tmp_path):
     looks = interrupted(tmp_path / "c", 5, **LOOKS)
     good = looks.read_bytes()
     forge(looks, lambda record, tensors: record["looks"].update(counts=[]) or tensors.pop("kept"))
+    watched = Watching()
     with pytest.raises(ValueError, match=r"^the checkpoint contradicts itself: its looks cannot be so"):
-        run(looks, planned=pytest.fail, **LOOKS)
+        run(looks, watched=watched, **LOOKS)
+    assert watched.spent == []
     looks.write_bytes(good)
     run(looks, **LOOKS)
 
@@ -219,9 +224,9 @@ def test_a_pipe_or_a_folder_is_refused_and_not_waited_for(tmp_path):
 
 def test_a_refused_checkpoint_costs_nothing(checkpoint):
     """Nothing is noted in a ledger before the checkpoint is known to be that of this run."""
-    planned = []
+    watched = Watching()
     with pytest.raises(ValueError, match="belongs to another run"):
-        run(checkpoint, planned=planned.append, learning_rate=0.1)
-    assert planned == []
-    run(checkpoint, planned=planned.append)
-    assert len(planned) == 1
+        run(checkpoint, watched=watched, learning_rate=0.1)
+    assert watched.spent == []
+    run(checkpoint, watched=watched)
+    assert len(watched.spent) == 1

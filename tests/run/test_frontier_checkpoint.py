@@ -10,7 +10,7 @@ from fairdp import FairDPClassifier
 from fairdp.data.grouped import GroupedData
 from fairdp.networks.rows import SplineFeatures
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
 

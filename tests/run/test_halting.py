@@ -13,12 +13,12 @@ from fairdp import FairDPClassifier
 from fairdp.certify import certificate as certificates
 from fairdp.certify.bounds import GapBound
 from fairdp.certify.certificate import _in_sequence
-from fairdp.config import CertificationSettings, Preregistration
+from fairdp.config import Preregistration
 from fairdp.data.grouped import GroupedData
 from fairdp.run import certifying
 from fairdp.run.certifying import breached, certified
+from fairdp.run.fit import Progress
 from fairdp.run.predictor import Predictor
-from fairdp.run.settings import Progress
 from fairdp.training.loop import InterimResults
 from statistical import assert_rate_at_most
 
@@ -52,10 +52,7 @@ class Simulated:
         registration = Preregistration(confidence=1 - LEVEL, metrics=metrics, require_tau=TARGET, n_looks=N_LOOKS)
         held_out = SimpleNamespace(group_names=("u", "v"), n_groups=2, batches=lambda: ())
         self.prepared = SimpleNamespace(
-            settings=SimpleNamespace(
-                certification=CertificationSettings(registration=registration),
-                reason_for_no_certificate=lambda n_groups: None,
-            ),
+            registration=registration,
             parts=SimpleNamespace(fraction=0.2, held_out=held_out, expected_held_out=(2.0 * N_PEOPLE,) * 2),
             privacy=SimpleNamespace(certify_epsilons={"u": 400.0, "v": 400.0}),
             generators=SimpleNamespace(

@@ -12,7 +12,7 @@ from classifier_cases import fitted
 from fairdp import METHODS, FairDPClassifier
 from fairdp.commands.plan import CertificatePlan, PlanReport, plan_report
 from fairdp.data.grouped import GroupedData
-from fairdp.defaults import TRAINING_PARAMETERS, train_config
+from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.paper import (
     EVERYBODY,
@@ -47,13 +47,15 @@ def released() -> FairDPClassifier:
     return trained()
 
 
+_OF_THE_CERTIFICATE = ("group_sizes", "certify_fraction", "n_looks")
+
+
 def planned_as(model: FairDPClassifier, sizes: dict[str, int]) -> PlanReport:
     """The plan of the same run, from its parameters alone."""
     return plan_report(
         group_sizes=sizes,
         certificate=CertificatePlan(fraction=0.0),
-        **{name: value for name, value in model.get_params().items() if name in TRAINING_PARAMETERS},
-        **{name: getattr(model, name) for name in ("method", "epsilon", "delta")},
+        **{name: value for name, value in model.get_params().items() if name not in _OF_THE_CERTIFICATE},
     )
 
 
@@ -176,13 +178,12 @@ class TestLastStep:
     def test_counts_the_gradients_noise_without_that_of_statistics(self):
         """The decay of Theorem 4 follows the noise on the gradient, which is more than what both make together."""
         model = trained(method="dpsgd_f", schedule="theorem_4_printed")
-        privacy, training = model.privacy_, {name: getattr(model, name) for name in TRAINING_PARAMETERS}
-        sizes = tuple(privacy.planned_sizes.values())
-        config = train_config("logistic", "dpsgd_f", sizes, **training)
+        privacy, chosen = model.privacy_, model.fitted_.parameters
+        config = train_config(chosen, "logistic", tuple(privacy.planned_sizes.values()))
         joint, statistics = privacy.noise_multiplier, privacy.statistics_multiplier
         gradient = 1 / np.sqrt(1 / joint**2 - 1 / statistics**2)
         rate = config.learning_rate(3, n_groups=2, n_params=4, noise_multiplier=gradient, noise_std=1.0)
-        found = last_step_of({**training, "method": "dpsgd_f"}, "logistic", privacy, n_members=1, n_params=4)
+        found = last_step_of(chosen, "logistic", privacy, n_members=1, n_params=4)
         assert found.learning_rate == pytest.approx(rate, rel=1e-9)
 
 

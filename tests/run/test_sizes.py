@@ -17,7 +17,9 @@ from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
 from fairdp.releases import watching
-from fairdp.run.settings import Progress, RunSettings, counted_sizes, floored, hold_out
+from fairdp.run.fit import Progress
+from fairdp.run.holdout import counted_sizes, floored, hold_out
+from fairdp.run.plan import budget_of, checked
 from fairdp.saved.verify import verify_folder
 from statistical import FALSE_ALARM, assert_plausible
 
@@ -35,9 +37,10 @@ def table(n_samples=600) -> GroupedData:
     return GroupedData(X, (X[:, 0] > 0).astype(np.int64), np.arange(n_samples) % 3 % 2, ("m", "f"))
 
 
-def parts_of(seed=0, **changes):
-    settings = RunSettings.of(**FairDPClassifier(**{**SHORT, **changes}).get_params(deep=False))
-    return hold_out(settings, table(), Generators.of(seed))
+def parts_of(seed=0, rows=slice(None), **changes):
+    chosen = checked(**FairDPClassifier(**{**SHORT, **changes}).get_params(deep=False))
+    data = table().take(np.arange(600)[rows])
+    return hold_out(chosen, data, budget_of(chosen, kind="logistic", n_groups=2), Generators.of(seed))
 
 
 def released(purpose: str, run) -> list:
@@ -101,10 +104,9 @@ class TestNoise:
 
     def test_other_sizes_meet_other_noise(self):
         """With the same noise on both, the difference of two tables would be exact; other people, other sizes."""
-        settings = RunSettings.of(**FairDPClassifier(**SHORT).get_params(deep=False))
         noise = []
-        for rows in (np.arange(600), np.arange(500)):
-            (sizes,) = released("sizes", lambda rows=rows: hold_out(settings, table().take(rows), Generators.of(0)))
+        for n_rows in (600, 500):
+            (sizes,) = released("sizes", lambda n_rows=n_rows: parts_of(rows=slice(n_rows)))
             noise.append((sizes.noisy - sizes.exact).tolist())
         assert noise[0] != noise[1]
 

@@ -5,7 +5,6 @@ import pytest
 from fairdp.config import check_groups
 from fairdp.randomness import Generators
 from fairdp.run.checkpoint import resumed_checkpoint
-from fairdp.run.settings import Progress
 
 
 def test_a_seed_gives_independent_streams_that_can_be_repeated():
@@ -53,12 +52,12 @@ def test_one_group_may_be_small():
 
 
 def test_resuming_needs_a_checkpoint(tmp_path):
-    assert resumed_checkpoint(Progress()) is None
-    assert resumed_checkpoint(Progress(checkpoint=tmp_path / "c")) is None
+    assert resumed_checkpoint(None, resume=False) is None
+    assert resumed_checkpoint(tmp_path / "c", resume=False) is None
     with pytest.raises(ValueError, match=r"^resume needs a checkpoint file; give checkpoint as well\.$"):
-        resumed_checkpoint(Progress(resume=True))
+        resumed_checkpoint(None, resume=True)
     with pytest.raises(ValueError, match=r"c' does not exist; leave out resume to start a new run\.$"):
-        resumed_checkpoint(Progress(resume=True, checkpoint=tmp_path / "c"))
+        resumed_checkpoint(tmp_path / "c", resume=True)
 
 
 def test_without_a_seed_the_operating_system_is_asked_for_the_whole_key(monkeypatch):

@@ -20,27 +20,26 @@ from fairdp.certify.statement import certificate_record
 from fairdp.config import ModelConfig
 from fairdp.errors import SavedModelError
 from fairdp.networks.model import ParameterSmoothing, tensor_bytes
-from fairdp.parameters import NoCertificate
+from fairdp.parameters import NoCertificate, Parameters
+from fairdp.run.fit import Fitted
 from fairdp.run.plan import build_info, plan_run
 from fairdp.run.predictor import Predictor
 from fairdp.saved import folder as artifacts
-from fairdp.saved.folder import SCHEMA_VERSION, ModelRecord, SavedModel, read_model, write_model
+from fairdp.saved.folder import SCHEMA_VERSION, read_model, write_model
 
 FILES = ("SHA256SUMS", "certificate.json", "model.json", "model.safetensors", "privacy.json")
 CERTIFIED_FILES = ("model.json", "model.safetensors", "privacy.json")
 SIZES = {"f": 100.0, "größer": 300.0}
-PLAN = plan_run(
-    method="clean",
+_, _, PRIVACY = plan_run(
+    Parameters(method="clean", sample_rate=0.1, n_steps=5, clip_norm=1.0, learning_rate=1.0),
     kind="logistic",
     budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
-    training={"sample_rate": 0.1, "n_steps": 5, "clip_norm": 1.0, "learning_rate": 1.0},
     sizes=SIZES,
     groups=tuple(SIZES),
     certify_fraction=0.0,
-    group_sizes="exact",
 )
-RECORD = ModelRecord(
-    parameters={"epsilon": 1.0},
+SAVED = Fitted(
+    parameters=Parameters(epsilon=1.0),
     classes=(0, 1),
     groups=tuple(SIZES),
     feature_schema=None,
@@ -54,14 +53,11 @@ RECORD = ModelRecord(
     smoothing=ParameterSmoothing(deviation=0.1, n_draws=3, seed=2**63 + 1),
     frontier=None,
     target=None,
-)
-SAVED = SavedModel(
     tensors={"params": torch.arange(6, dtype=torch.float32)},
-    model=RECORD,
-    privacy=PLAN.privacy,
+    privacy=PRIVACY,
     certificate=NotCertified(NoCertificate.NO_RECORDS_HELD_OUT),
 )
-OTHER = replace(SAVED, model=replace(RECORD, parameters={"epsilon": 2.0}))
+OTHER = replace(SAVED, parameters=Parameters(epsilon=2.0))
 
 
 @pytest.fixture
@@ -107,7 +103,7 @@ def test_parameters_that_are_not_the_certified_ones_are_not_written(tmp_path):
     made = certify(counts, epsilon=1.0, group_names=tuple(SIZES), expected_sizes=(100.0, 200.0))
     about = Origin(
         model_sha256=hashlib.sha256(tensor_bytes(SAVED.tensors)).hexdigest(),
-        predictor=RECORD.predictor.described(),
+        predictor=SAVED.predictor.described(),
         smoothing=None,
         records=HeldOutRecords(fraction=0.2, look=1),
         noise_seeded=False,

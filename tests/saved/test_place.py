@@ -15,42 +15,37 @@ from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
 from fairdp.config import ModelConfig
 from fairdp.errors import SavedModelError
-from fairdp.parameters import NoCertificate
+from fairdp.parameters import NoCertificate, Parameters
+from fairdp.run.fit import Fitted
 from fairdp.run.plan import build_info, plan_run
 from fairdp.run.predictor import Predictor
-from fairdp.saved.folder import ModelRecord, SavedModel, place_for_model, read_model, write_model
+from fairdp.saved.folder import place_for_model, read_model, write_model
 from faults import disturbing
 from faults.disturbing import CALLS, Calls
 
-PLAN = plan_run(
-    method="clean",
+_, _, PRIVACY = plan_run(
+    Parameters(method="clean", sample_rate=0.1, n_steps=5, clip_norm=1.0, learning_rate=1.0),
     kind="logistic",
     budget=PrivacyBudget(epsilon=1.0, delta=1e-5),
-    training={"sample_rate": 0.1, "n_steps": 5, "clip_norm": 1.0, "learning_rate": 1.0},
     sizes={"f": 100.0, "m": 300.0},
     groups=("f", "m"),
     certify_fraction=0.0,
-    group_sizes="exact",
 )
-OLD = SavedModel(
+OLD = Fitted(
+    parameters=Parameters(epsilon=1.0),
+    groups=("f", "m"),
+    feature_schema=None,
+    predictor=Predictor(),
+    notes={},
+    made=build_info(),
+    model=ModelConfig(kind="logistic"),
+    shape=(2,),
+    heads=(2, 3),
+    smoothing=None,
+    frontier=None,
+    target=None,
     tensors={"params": torch.arange(6, dtype=torch.float32)},
-    model=ModelRecord(
-        parameters={"epsilon": 1.0},
-        classes=(0, 1),
-        groups=("f", "m"),
-        feature_schema=None,
-        feature_names=None,
-        predictor=Predictor(),
-        notes={},
-        made=build_info(),
-        model=ModelConfig(kind="logistic"),
-        shape=(2,),
-        heads=(2, 3),
-        smoothing=None,
-        frontier=None,
-        target=None,
-    ),
-    privacy=PLAN.privacy,
+    privacy=PRIVACY,
     certificate=NotCertified(NoCertificate.NO_RECORDS_HELD_OUT),
 )
 NEW = replace(OLD, tensors={"params": torch.arange(6, dtype=torch.float32) + 1})
@@ -58,7 +53,7 @@ NEW = replace(OLD, tensors={"params": torch.arange(6, dtype=torch.float32) + 1})
 KINDS = (*CALLS, "exchange")
 
 
-def put(out: Path, saved: SavedModel) -> None:
+def put(out: Path, saved: Fitted) -> None:
     """As commands do it."""
     with place_for_model(out, overwrite=True):
         write_model(out, saved)

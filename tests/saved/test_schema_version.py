@@ -18,7 +18,7 @@ from fairdp.saved import verify_checks as verified_scores
 from fairdp.saved.folder import SCHEMA_VERSION
 
 # The version, and the digest of everything that follows from the program and not from the folder.
-VERSION, DIGEST = 16, "51457c27ea27612a"
+VERSION, DIGEST = 16, "11ce8b320459dd13"
 
 
 def _constants(module: ModuleType) -> list[str]:

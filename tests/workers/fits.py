@@ -7,7 +7,6 @@ import json
 from fairdp import METHODS, FairDPClassifier
 from fairdp.data.catalog import load_dataset
 from fairdp.distributed import process_group
-from fairdp.saved.folder import saved_form
 
 
 def digest(value: object) -> str:
@@ -24,7 +23,7 @@ def released(model: FairDPClassifier) -> dict[str, object]:
         "parameters": digest(model.score_model_.params.numpy().tobytes()),
         "counts": digest([repr(counts), repr(frontier), repr(model.predictor_.flips)]),
         "epsilon": model.privacy_.epsilon,
-        "certificate": digest(repr(saved_form(model).certificate)),
+        "certificate": digest(repr(model.certificate_)),
     }
 
 

@@ -11,7 +11,7 @@ import torch
 from fairdp import FairDPClassifier
 from fairdp.data.catalog import load_dataset
 from fairdp.distributed import process_group, shares
-from fairdp.run.settings import Progress
+from fairdp.run.fit import Progress
 from fairdp.training.sums import summed_in_order
 
 

@@ -42,8 +42,8 @@ from fairdp.ledger.store import Entry, Limit, record_total, table_total
 from fairdp.parameters import SMALLEST_EPSILON
 from fairdp.randomness import Generators
 from fairdp.run.certifying import ScoreTally, count_decisions, release_certificate
-from fairdp.run.settings import counted_sizes
-from fairdp.saved.folder import check_place, is_signed, saved_form, write_model
+from fairdp.run.holdout import counted_sizes
+from fairdp.saved.folder import check_place, is_signed, write_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +149,10 @@ def _run_certify(task: CertifyTask, spending: Spending, start: float) -> Certifi
         *([] if task.dataset is None else [NOT_CHOSEN_BY_TEST]),
         *([EQUAL_ALLOWED] if task.allow_equal else []),
     )
-    estimator.certificate_ = _certificate(task, estimator, counts, tally.counts, generators, assumed, series)
-    estimator.privacy_ = replace(estimator.privacy_, ledger=spending.later(estimator.privacy_.ledger))
-    write_model(task.folder, saved_form(estimator))
+    certificate = _certificate(task, estimator, counts, tally.counts, generators, assumed, series)
+    ledger = spending.later(estimator.privacy_.ledger)
+    estimator.release(certificate=certificate, privacy=replace(estimator.privacy_, ledger=ledger))
+    write_model(task.folder, estimator.fitted_)
     note = spending.note()
     say_spent(spending)
     folder, warnings = str(task.folder), []

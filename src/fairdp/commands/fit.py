@@ -9,8 +9,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-import numpy as np
-
 from fairdp._io import to_plain
 from fairdp.accounting.spent import PUBLIC, PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
@@ -33,17 +31,20 @@ from fairdp.commands.records import (
 )
 from fairdp.data.catalog import DATASETS
 from fairdp.data.columns import counts_by_column
+from fairdp.defaults import kind_of
 from fairdp.distributed import WorkerLost, note, noted, process_group
 from fairdp.errors import InputError, ParameterError
 from fairdp.frontier.curve import FrontierPoint, chosen_point, frontier_points
 from fairdp.frontier.verdict import Verdict
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
+from fairdp.randomness import seed_of
+from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import check_new, resumed_checkpoint
-from fairdp.run.fit import PrivateSchemaReader, keep_reading, reader_for, reading_path
-from fairdp.run.plan import PlannedRun
-from fairdp.run.settings import Progress, RunSettings, agree_on_files, agree_on_program, declared_sizes
-from fairdp.saved.folder import MARKER, place_for_model, saved_form, write_model
+from fairdp.run.fit import PrivateSchemaReader, Progress, keep_reading, reader_for, reading_path
+from fairdp.run.holdout import agree_on_files, agree_on_program, declared_sizes
+from fairdp.run.plan import budget_of, checked, reason_for_no_certificate
+from fairdp.saved.folder import MARKER, place_for_model, write_model
 from fairdp.tuning import tune
 
 # A note of `fairsmooth`, and what it is.
@@ -190,7 +191,7 @@ def run_fit(task: FitTask) -> FitReport:
     place = nullcontext() if out is None else place_for_model(out, overwrite=task.overwrite)
     with place, Spending(path, command=command, budget=task.budget, checkpoint=task.checkpoint) as spending:
         estimator, records = _fitted(task, spending)
-        estimator.privacy_ = replace(estimator.privacy_, ledger=spending.note())
+        estimator.release(privacy=replace(estimator.privacy_, ledger=spending.note()))
         say_equal(records.train, records.test, source.test)
         n_certify, metrics = measured(estimator, records.test, private=task.private_metrics)
         saved = [] if out is None else save_fitted(estimator, out, task.checkpoint)
@@ -249,7 +250,7 @@ def _all_is_done() -> None:
 
 def _fitted(task: FitTask, spending: Spending) -> tuple[FairDPClassifier, Records]:
     estimator, source = FairDPClassifier(**task.parameters), task.source
-    settings, card = RunSettings.of(**estimator.get_params(deep=False)), DATASETS.get(source.dataset or "")
+    chosen, card = checked(**estimator.get_params(deep=False)), DATASETS.get(source.dataset or "")
     if card is not None and card.images and METHODS[estimator.method].closed_form:
         raise ParameterError(
             "method", estimator.method, f"takes tables only, and {source.dataset} has images", "use `method`='dpsgd'"
@@ -261,22 +262,22 @@ def _fitted(task: FitTask, spending: Spending) -> tuple[FairDPClassifier, Record
     split_key, reader = b"", None
     resumed = task.checkpoint if task.resume else None
     if source.table is not None:
-        split_key = new_split_key(settings.seed) if resumed is None else kept_split_key(resumed)
+        split_key = new_split_key(seed_of(chosen.random_state)) if resumed is None else kept_split_key(resumed)
         if source.schema is None:
             # A checkpoint that cannot be had or written is refused before anything is paid for.
-            resumed_checkpoint(Progress(checkpoint=task.checkpoint, resume=task.resume))
-            reader = reader_for(settings, spending, source.table.name, kept=resumed)
+            resumed_checkpoint(task.checkpoint, resume=task.resume)
+            reader = reader_for(chosen, spending, source.table.name, kept=resumed)
 
     def load() -> Records:
         return load_records(source, split_key=split_key, observe=spending.observe, read=reader)
 
     # What the first of every machine keeps encoded, the others find.
     records = load() if source.cache is None else process_group().local_rank_zero_first(load)
-    estimator.group_sizes = _group_sizes(estimator, records, source)
-    # With the budget, which may follow from the kind of model that these records get.
-    settings, n_groups = RunSettings.of(**estimator.get_params(deep=False)), records.train.n_groups
-    settings = settings.with_budget(settings.kind(records.train.X.shape[1:]), n_groups)
-    reason = settings.reason_for_no_certificate(n_groups)
+    estimator.group_sizes, estimator.table = _group_sizes(estimator, records, source), records.table
+    chosen, n_groups = checked(**estimator.get_params(deep=False)), records.train.n_groups
+    # An ε that follows does so from the kind of model that these records get.
+    epsilon = budget_of(chosen, kind=kind_of(chosen, records.train.X.shape[1:]), n_groups=n_groups).epsilon
+    reason = reason_for_no_certificate(chosen, n_groups=n_groups, epsilon=epsilon)
     if task.private_metrics and reason:
         raise InputError(
             "`private_metrics` come from the certificate's counts, but there is no certificate, because "
@@ -314,40 +315,34 @@ def _train(
     reader: PrivateSchemaReader | None,
 ) -> FairDPClassifier:
     """The fitted estimator, or the best of several."""
-
-    def keep() -> None:
-        # The checkpoint is of no use without these.
-        if task.checkpoint is not None and split_key and process_group().is_rank_zero:
-            keep_split_key(task.checkpoint, split_key)
-            if reader is not None:
-                keep_reading(task.checkpoint, reader)
-
     treated = iter([records.treated])
 
-    def forewarn(planned: PlannedRun) -> None:
-        spending.spend(planned.privacy, records.table, resume=task.resume, run=planned.run)
+    def before_training(run: Run) -> None:
         # Once for each trial it would tell how many there are.
         if task.search is None:
             if task.out is None and task.source.table is not None:
                 say("before training: without --out the model is not kept, though its epsilon is spent.")
-            hidden = hidden_beforehand(planned)
+            hidden = hidden_beforehand(run)
             if hidden is not None:
                 say(f"before training: {hidden}")
         say_cell_issues(next(treated, ()))
+        # The checkpoint is of no use without these.
+        if task.checkpoint is not None and not task.resume and split_key and process_group().is_rank_zero:
+            keep_split_key(task.checkpoint, split_key)
+            if reader is not None:
+                keep_reading(task.checkpoint, reader)
 
     with progress_bar("training" if task.search is None else "trials") as observe:
         progress = Progress(
-            observe=observe,
-            before_training=keep,
-            observe_parts=spending.charge,
-            observe_plan=forewarn,
-            checkpoint=task.checkpoint,
-            resume=task.resume,
+            observe=observe, before_training=before_training, checkpoint=task.checkpoint, resume=task.resume
         )
+        schema = records.schema
         options: dict[str, Any] = {
             "progress": progress,
+            "spending": spending,
             "public_assumptions": records.public_assumptions,
-            "feature_schema": None if records.schema is None else records.schema.to_dict(),
+            "feature_schema": None if schema is None else schema.to_dict(),
+            "classes": (0, 1) if schema is None else (schema.negative, schema.positive),
             "reading": None if reader is None else reader.reading,
         }
         if task.search is None:
@@ -356,8 +351,6 @@ def _train(
             estimator.fit_grouped(train, **options)
         else:
             estimator = tune(estimator, data=records.train, **task.search, **options)
-    if records.schema is not None:
-        estimator.classes_ = np.array([records.schema.negative, records.schema.positive])
     return estimator
 
 
@@ -365,7 +358,7 @@ def save_fitted(estimator: FairDPClassifier, out: Path, checkpoint: Path | None)
     """Write the model and remove its checkpoint; says what the user should know of it."""
     replaced = (out / MARKER).exists()
     try:
-        write_model(out, saved_form(estimator))
+        write_model(out, estimator.fitted_)
     except OSError as error:
         kept = f"add `resume` to continue from {str(checkpoint)!r}" if checkpoint else ""
         raise ParameterError("out", str(out), f"cannot be written: {error.strerror}", kept) from None

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairdp.accounting.plan import known_sizes
+from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.outlook import expected_widths, fraction_for_width, utility_ceiling
-from fairdp.config import Preregistration
+from fairdp.config import Preregistration, TrainConfig
 from fairdp.errors import ParameterError, in_unit_interval, one_of, positive, positive_integer
 from fairdp.frontier.verdict import GroupOutlook, SurveyNoise, outlook_of, two_digits
 from fairdp.methods import METHODS
 from fairdp.paper import LastStep, monte_carlo_error, why_no_paper_bounds
 from fairdp.parameters import DEFAULT_MAX_GAP, METRICS, SMALLEST_EPSILON, Parameters, check_parameters
-from fairdp.run.plan import PlannedRun, PrivacyGoal, budget_of, check_looks, plan_run
+from fairdp.run.plan import budget_of, check_looks, check_privacy, plan_run
 
 # Multiples of records and of epsilon beyond which nothing is worth naming.
 _LEAST, _MOST = 1e-4, 1e4
@@ -158,19 +158,22 @@ def plan_report(
         The numbers of the run that `train_config` takes.
     """
     one_of(METHODS, method=method)
-    noise: dict[str, Any] = {"noise_multiplier": noise_multiplier}
-    goal = PrivacyGoal(epsilon=epsilon, delta=delta, accountant=accountant, n_steps=training["n_steps"], **noise)
-    totals, private = _named(group_sizes), METHODS[method].private and goal.is_private
-    certificate = certificate or CertificatePlan()
-    about: dict[str, Any] = {
-        "method": method,
-        "kind": METHODS[method].table_model,
-        "training": {"learning_rate": None, **training},
-        "group_sizes": known_sizes(totals if group_sizes == totals else None, private=private),
-    }
+    totals, certificate = _named(group_sizes), certificate or CertificatePlan()
+    chosen = Parameters(
+        method=method,
+        epsilon=epsilon,
+        delta=delta,
+        accountant=accountant,
+        noise_multiplier=noise_multiplier,
+        group_sizes=totals if group_sizes == totals else None,
+        certify_fraction=certificate.fraction,
+        n_looks=certificate.n_looks,
+        **training,
+    )
+    check_privacy(chosen)
     check_looks(method, certificate.n_looks)
-    n_looks = certificate.n_looks if len(totals) > 1 and certificate.fraction else 1
-    budget = budget_of(goal, n_groups=len(totals), n_looks=n_looks, **about)
+    kind = METHODS[method].table_model
+    budget = budget_of(chosen, kind=kind, n_groups=len(totals))
     certifiable = len(totals) > 1 and SMALLEST_EPSILON <= budget.epsilon < math.inf and certificate.fraction > 0
     if certificate.for_tau is not None and not certifiable:
         raise ParameterError(
@@ -178,9 +181,9 @@ def plan_report(
         )
     held_out = certificate.fraction if certifiable else 0.0
     sizes = {name: (1 - held_out) * size for name, size in totals.items()}
-    about |= {"certify_fraction": held_out, "n_looks": n_looks}
-    planned = plan_run(budget=budget, sizes=sizes, groups=tuple(sizes), **noise, **about)
-    plan, privacy = planned.plan, planned.privacy
+    config, plan, privacy = plan_run(
+        chosen, kind=kind, budget=budget, sizes=sizes, groups=tuple(sizes), certify_fraction=held_out
+    )
     return PlanReport(
         method=method,
         group_sizes=tuple(totals.values()),
@@ -189,14 +192,14 @@ def plan_report(
         privacy=privacy,
         certificate=_widths(certificate, tuple(totals.values()), privacy) if certifiable else None,
         for_tau=_for_tau(certificate, tuple(totals.values()), privacy),
-        paper=_paper_bounds(method, planned),
+        paper=_paper_bounds(method, config, plan),
         utility_ceiling={
             "input_agnostic_tau": certificate.input_agnostic_tau,
             "accuracy": utility_ceiling(
                 min(certificate.label_rate, 1 - certificate.label_rate), tau=certificate.input_agnostic_tau
             ),
         },
-        outlook=_outlook(planned, sizes, certificate) if METHODS[method].joint and len(sizes) > 1 else None,
+        outlook=_outlook(config, plan, sizes, certificate) if METHODS[method].joint and len(sizes) > 1 else None,
     )
 
 
@@ -209,12 +212,11 @@ def _named(group_sizes: Mapping[str, int] | tuple[int, ...]) -> dict[str, int]:
     return dict(group_sizes)
 
 
-def _outlook(planned: PlannedRun, sizes: Mapping[str, float], guess: CertificatePlan) -> list[GroupOutlook]:
-    plan = planned.plan
+def _outlook(config: TrainConfig, plan: Plan, sizes: Mapping[str, float], guess: CertificatePlan) -> list[GroupOutlook]:
     return outlook_of(
         sizes,
         SurveyNoise.of(plan),
-        parity=planned.config.parity,
+        parity=config.parity,
         epsilon=plan.budget.epsilon,
         label_rate=guess.label_rate,
         positive_rate=guess.positive_rate,
@@ -322,13 +324,13 @@ def assumed_gap(tau: float) -> float:
     return min(DEFAULT_MAX_GAP, tau / 2)
 
 
-def _paper_bounds(method: str, planned: PlannedRun) -> dict[str, Any] | None:
+def _paper_bounds(method: str, config: TrainConfig, plan: Plan) -> dict[str, Any] | None:
     """Theorem 2 as printed, with its arithmetic corrected, and so at the noise of the deployed head.
 
     Also with M = 0, where step size and clip norm cancel: no choice makes it smaller but more noise.
     """
-    last = LastStep.planned(planned.plan, planned.config)
-    if last is None or why_no_paper_bounds(method, noise_std=planned.plan.noise_std):
+    last = LastStep.planned(plan, config)
+    if last is None or why_no_paper_bounds(method, noise_std=plan.noise_std):
         return None
     stds = last.deviations
 

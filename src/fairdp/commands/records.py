@@ -35,8 +35,8 @@ from fairdp.metrics import collapse_warning, confidence_intervals, evaluate_deci
 from fairdp.paper import PaperBounds, paper_bounds_of
 from fairdp.parameters import fraction
 from fairdp.randomness import Generators
+from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.run.plan import PlannedRun
 
 # Of the key of the test split.
 KEY_BYTES = 16
@@ -482,13 +482,13 @@ def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any] | None) 
     return found
 
 
-def hidden_beforehand(planned: PlannedRun) -> str | None:
+def hidden_beforehand(run: Run) -> str | None:
     """Groups whose rates a frontier will not see, from the plan alone, while nothing has been trained."""
-    plan, names = planned.plan, tuple(planned.privacy.mechanisms)
+    plan, names = run.plan, tuple(run.privacy.mechanisms)
     if not plan.recipe.joint or len(names) < 2 or not plan.query_stds[FRONTIER]:
         return None
     sizes = dict(zip(names, plan.recipe.group_sizes, strict=True))
-    parity, epsilon = planned.config.parity, plan.budget.epsilon
+    parity, epsilon = run.config.parity, plan.budget.epsilon
     return forewarning(outlook_of(sizes, SurveyNoise.of(plan), parity=parity, epsilon=epsilon))
 
 

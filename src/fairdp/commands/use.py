@@ -36,7 +36,6 @@ from fairdp.saved.folder import (
     place_for_model,
     read_model,
     retargeted,
-    saved_form,
     write_model,
 )
 from fairdp.saved.onnx import check_ending, check_exportable, described_onnx, hashes_in
@@ -215,7 +214,7 @@ def export_saved(folder: Path, out: Path, *, overwrite: bool = False) -> dict[st
     """Write a saved model to an ONNX file with the hashes of its folder; says what is in the file, and who vouches."""
     check_ending(out)
     refuse_existing(out, overwrite=overwrite)
-    if read_model(folder).model.model.kind == "custom":
+    if read_model(folder).model.kind == "custom":
         raise SavedModelError(
             f"the model in {str(folder)!r} was trained with your own module, which is code; export it in Python: "
             "fairdp.write_onnx(FairDPClassifier.load(folder, module=...), out)."
@@ -268,7 +267,7 @@ def retarget_saved(
     price: float | None = None,
 ) -> RetargetReport:
     """Write the model in a folder, with its rule moved to another target, to a new folder; no record is needed."""
-    if read_model(folder).model.model.kind == "custom":
+    if read_model(folder).model.kind == "custom":
         raise SavedModelError(
             f"the model in {str(folder)!r} was trained with your own module, which is code; move it in Python: "
             "FairDPClassifier.load(folder, module=...).retarget(...).save(out)."
@@ -280,7 +279,7 @@ def retarget_saved(
     with place_for_model(out, overwrite=False):
         try:
             # Its entry in the ledger goes with it: a target may have been chosen by what a certificate said of records.
-            write_model(out, saved_form(moved))
+            write_model(out, moved.fitted_)
         except OSError as error:
             raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
     unsigned = f"the signature of {str(folder)!r} does not cover {str(out)!r}; run fairdp sign on it."

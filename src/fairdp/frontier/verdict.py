@@ -39,7 +39,7 @@ from fairdp.frontier.curve import (
     prefix_root,
     spread_of,
 )
-from fairdp.parameters import CERTIFIABLE, DEFAULT_MAX_GAP
+from fairdp.parameters import CERTIFIABLE, DEFAULT_MAX_GAP, Parameters
 
 NO_CHANCE = Chance(auc=0.5, gain=0.0)
 HELD_OUT, TRAINING = "held-out records", "training records"
@@ -303,7 +303,7 @@ class Fit:
         others.
     """
 
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     takes_target: bool
     group_names: tuple[str, ...]
     certificate: Certificate | NotCertified
@@ -314,7 +314,7 @@ class Fit:
     @property
     def parity(self) -> str:
         """The rates that should agree."""
-        return str(self.parameters["parity"])
+        return self.parameters.parity
 
     @property
     def aimed(self) -> Target | None:
@@ -323,14 +323,14 @@ class Fit:
             return None
         if self.target is not None:
             return self.target
-        gap, ratio = self.parameters["max_gap"], self.parameters["min_ratio"]
+        gap, ratio = self.parameters.max_gap, self.parameters.min_ratio
         default = DEFAULT_MAX_GAP if ratio is None else 1.0
         return Target(max_gap=default if gap is None else gap, min_ratio=ratio or 0.0, price=math.inf)
 
     @property
     def explicit(self) -> bool:
         """True if the user stated a target, now or after the fit."""
-        stated = any(self.parameters[name] is not None for name in ("max_gap", "min_ratio"))
+        stated = self.parameters.max_gap is not None or self.parameters.min_ratio is not None
         aimed = self.aimed
         return stated or (aimed is not None and (aimed.max_gap != DEFAULT_MAX_GAP or aimed.min_ratio != 0.0))
 

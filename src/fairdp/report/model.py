@@ -51,7 +51,8 @@ from fairdp.errors import InputError, ParameterError, SavedModelError, finite_po
 from fairdp.frontier.curve import FrontierPoint, chosen_point, frontier_points
 from fairdp.frontier.verdict import Verdict, judged
 from fairdp.methods import METHODS, Method
-from fairdp.saved.folder import FILES, SUMS, ModelRecord, SavedModel, paid_counts, read_model, sha256
+from fairdp.run.fit import Fitted
+from fairdp.saved.folder import FILES, SUMS, paid_counts, read_model, sha256
 from fairdp.saved.verify import verify_folder
 from fairdp.saved.verify_checks import Check
 
@@ -202,7 +203,7 @@ class ModelReport:
     """A saved model as its report shows it."""
 
     name: str
-    about: ModelRecord
+    about: Fitted
     schema: TableSchema | None
     n_parameters: int
     privacy: PrivacySpent
@@ -250,7 +251,7 @@ class ModelReport:
     @property
     def method_name(self) -> str:
         """The method by its registered name."""
-        return str(self.about.parameters["method"])
+        return self.about.parameters.method
 
     @property
     def method(self) -> Method:
@@ -283,12 +284,12 @@ def read_model_report(folder: Path) -> ModelReport:
         ) from None
 
 
-def _report(folder: Path, saved: SavedModel, checks: tuple[Check, ...]) -> ModelReport:
+def _report(folder: Path, saved: Fitted, checks: tuple[Check, ...]) -> ModelReport:
     certified = saved.certificate if isinstance(saved.certificate, Certificate) else None
-    schema, frontier, target = saved.model.feature_schema, saved.model.frontier, saved.model.target
+    schema, frontier, target = saved.feature_schema, saved.frontier, saved.target
     return ModelReport(
         name=folder.resolve().name,
-        about=saved.model,
+        about=saved,
         schema=None if schema is None else TableSchema.from_dict(schema),
         n_parameters=saved.tensors["params"].numel(),
         privacy=saved.privacy,

@@ -1,9 +1,7 @@
 """The sentences of a page about one model: headline, standings, answers, cautions, cards and checklists."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp.accounting import spent as privacy
@@ -16,7 +14,7 @@ from fairdp.data.schema import TableSchema
 from fairdp.errors import in_words
 from fairdp.frontier.verdict import TargetMet
 from fairdp.metrics import collapse_warning
-from fairdp.parameters import DEFAULT_MAX_GAP
+from fairdp.parameters import DEFAULT_MAX_GAP, Parameters
 from fairdp.report.model import FIELDS, FOUR_FIFTHS, NO_CARD, TO_FILL_IN, ModelReport, OwnersCard, risk_in_a_sentence
 
 _KNOWN_SIZES = {NOISY: "noisy counts", PUBLIC: "public sizes", DECLARED: "declared sizes", EXACT: "exact counts"}
@@ -213,7 +211,7 @@ def _arithmetic(report: ModelReport) -> StatusLine:
 def _guarantee(report: ModelReport) -> StatusLine:
     """The certified bound against what was asked for: before the certificate, or as a target."""
     parameters, certificate = report.about.parameters, report.certificate
-    required = parameters.get("require_tau")
+    required = parameters.require_tau
     if isinstance(certificate, Certificate):
         required = certificate.registration.require_tau
     target = report.verdict.target
@@ -478,16 +476,15 @@ def _decision(report: ModelReport) -> str:
     return f"{words}{by_group}"
 
 
-def _target_of_training(parameters: Mapping[str, Any], *, takes: bool) -> str:
+def _target_of_training(chosen: Parameters, *, takes: bool) -> str:
     if not takes:
         return "none: the method takes no target"
-    given = {
-        name: parameters[name] for name in ("max_gap", "min_ratio", "positive_rate") if parameters[name] is not None
-    }
+    stated = {name: getattr(chosen, name) for name in ("max_gap", "min_ratio", "positive_rate")}
+    given = {name: value for name, value in stated.items() if value is not None}
     if not given.keys() & {"max_gap", "min_ratio"}:
         given = {"max_gap": DEFAULT_MAX_GAP, **given}
-    stated = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
-    return f"{parameters['parity'].replace('_', ' ')}, {stated}; aimed at, not guaranteed"
+    limits = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
+    return f"{chosen.parity.replace('_', ' ')}, {limits}; aimed at, not guaranteed"
 
 
 def _inputs(report: ModelReport) -> str:

@@ -1,7 +1,7 @@
-"""A run around its training: preparing it, then the rule to deploy and its certificate on records it has not seen.
+"""The rule that a run deploys, and its certificate on records that training has not seen.
 
-`prepare_run` holds records out, plans for the rest and builds the model. After the last step `read_frontier` and
-`post_processed` make the rule, and `certified` bounds its gaps; `breached` takes the looks in between.
+After the last step `read_frontier` and `post_processed` make the rule, and `certified` bounds its gaps; `breached`
+takes the looks in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from fairdp._io import joined
-from fairdp.accounting.mechanisms import Reading
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER, RANKING, PrivacySpent
@@ -29,7 +28,6 @@ from fairdp.certify.certificate import (
     release_scores,
 )
 from fairdp.config import ModelConfig, Preregistration, TrainConfig
-from fairdp.data.columns import EncodedColumns
 from fairdp.data.grouped import GroupedData
 from fairdp.distributed import process_group
 from fairdp.errors import ParameterError
@@ -51,24 +49,15 @@ from fairdp.frontier.curve import (
     sketch_of,
     summed,
 )
-from fairdp.methods import METHODS
 from fairdp.methods.functional import fair_flips
 from fairdp.metrics import decision_counts
-from fairdp.networks.model import ScoreModel, build_model
-from fairdp.parameters import SMALLEST_EPSILON
+from fairdp.networks.model import ScoreModel
+from fairdp.parameters import SMALLEST_EPSILON, Parameters
 from fairdp.randomness import KEY_BYTES, Chain, Generators, RandBelow, Stream, derived_key
-from fairdp.run.checkpoint import (
-    Checkpoint,
-    check_resumable,
-    check_sizes,
-    due_steps,
-    fingerprint_of,
-    network_digest,
-    resumed_checkpoint,
-)
-from fairdp.run.plan import PlannedRun
+from fairdp.run.checkpoint import Checkpoint, due_steps
+from fairdp.run.holdout import TrainHoldoutSplit
+from fairdp.run.plan import reason_for_no_certificate
 from fairdp.run.predictor import Predictor
-from fairdp.run.settings import Progress, RunSettings, TrainHoldoutSplit, agree_on_run, hold_out, plan_of_parts
 from fairdp.training.loop import InterimResults, Trainer
 from fairdp.training.sums import as_tensor, released
 
@@ -93,114 +82,25 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedRun:
-    """A run before its first step: which records it trains on, how, with what noise, and what will be promised.
+class Run:
+    """A run that is planned and paid for: which records it trains on, how, with what noise, and what is promised.
 
     The model is trained in place. The predictor is the rule that will decide. The fingerprint is that of its
     checkpoints; empty if none are written.
     """
 
-    settings: RunSettings
+    chosen: Parameters
+    registration: Preregistration
     parts: TrainHoldoutSplit
     generators: Generators
     config: TrainConfig
     plan: Plan
     privacy: PrivacySpent
-    model_config: ModelConfig
+    network: ModelConfig
     model: ScoreModel
     predictor: Predictor
     resumed: Checkpoint | None
     fingerprint: str
-
-
-def prepare_run(
-    settings: RunSettings,
-    data: GroupedData,
-    progress: Progress,
-    *,
-    public_assumptions: tuple[str, ...] = (),
-    columns: EncodedColumns | None = None,
-    reading: Reading | None = None,
-    trial: Trial | None = None,
-) -> PreparedRun:
-    """Hold records out, plan for the rest, and build the model; the columns may have been read with noise before."""
-    if trial is not None:
-        settings = settings.as_trial(trial.selection.expected_trials)
-    settings.check_weighted(data.weights is not None)
-    agree_on_run(settings, data)
-    shape, n_looks = data.X.shape[1:], settings.certification.registration.n_looks
-    settings = settings.with_budget(settings.kind(shape), data.n_groups)
-    generators, resumed = _start(settings, progress)
-    # Sizes that were released before must not be counted a second time.
-    known = _sizes_of(resumed, settings, data) if resumed is not None else trial.sizes if trial is not None else None
-    parts = hold_out(settings, data, generators, split_key=trial.split_key if trial else None, sizes=known)
-    progress.observe_parts(parts.train, parts.held_out)
-    planned = plan_of_parts(
-        settings,
-        parts,
-        shape,
-        seeded=generators.seeded,
-        public_assumptions=public_assumptions,
-        reading=reading,
-        selection=trial.selection if trial else None,
-    )
-    model_config = settings.model_config(shape, columns, data.n_groups)
-    check_certifiable(planned.privacy, n_looks=n_looks)
-    model = build_model(model_config, shape, settings.module, generators.start_seed)
-    model.smoothing = settings.smoothing(planned.config, generators)
-    process_group().agree(bytes.fromhex(network_digest(model)), "another network")
-    fingerprint = _fingerprint(settings, parts, planned, model) if progress.checkpoint is not None else ""
-    if resumed is not None:
-        check_resumable(
-            resumed,
-            model,
-            planned.plan,
-            planned.config,
-            fingerprint=fingerprint,
-            n_groups=data.n_groups,
-            n_looks=n_looks if parts.fraction else 1,
-        )
-    predictor = settings.predictor
-    if predictor.tosses_coins or METHODS[settings.method].post_processes:
-        # A rule that tosses coins, or may come to do so, has a key.
-        predictor = replace(predictor, key=generators.key("people").hex())
-    # After all that may be refused.
-    progress.observe_plan(replace(planned, run=generators.key("run").hex()))
-    return PreparedRun(
-        settings=settings,
-        parts=parts,
-        generators=generators,
-        config=planned.config,
-        plan=planned.plan,
-        privacy=planned.privacy,
-        model_config=model_config,
-        model=model,
-        predictor=predictor,
-        resumed=resumed,
-        fingerprint=fingerprint,
-    )
-
-
-def _start(settings: RunSettings, progress: Progress) -> tuple[Generators, Checkpoint | None]:
-    """Sources of randomness, and the checkpoint to continue from, whose secret key is used again."""
-    if progress.checkpoint is not None and not METHODS[settings.method].is_one_run:
-        raise ParameterError("method", settings.method, "writes no checkpoints", "leave out `checkpoint`")
-    generators, resumed = Generators.of(settings.seed), resumed_checkpoint(progress)
-    if resumed is not None:
-        seeded = generators.seeded or resumed.record.seeded
-        generators = Generators(lasting_key=resumed.lasting_key, steps=Chain(resumed.present_key), seeded=seeded)
-    return generators, resumed
-
-
-def _sizes_of(resumed: Checkpoint, settings: RunSettings, data: GroupedData) -> tuple[float, ...]:
-    """The sizes that a checkpoint's run was planned with."""
-    check_sizes(resumed, data.n_groups * (1 if settings.training["grouping"] == "attribute" else 2))
-    return resumed.record.group_sizes
-
-
-def _fingerprint(settings: RunSettings, parts: TrainHoldoutSplit, planned: PlannedRun, model: ScoreModel) -> str:
-    fixed = (settings.method, settings.certification, settings.predictor)
-    return fingerprint_of([parts.train, parts.held_out], planned.plan, planned.config, model, fixed=fixed)
 
 
 def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
@@ -215,18 +115,18 @@ def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:
             )
 
 
-def breached(prepared: PreparedRun, trainer: Trainer) -> bool:
+def breached(run: Run, trainer: Trainer) -> bool:
     """Take the look that is due at this step, if one is, and say whether it ends training."""
-    if not is_due(prepared, trainer.state.step):
+    if not is_due(run, trainer.state.step):
         return False
     with all_heads(trainer):
-        return not look(prepared, trainer.state.interim, prepared.predictor).met
+        return not look(run, trainer.state.interim, run.predictor).met
 
 
-def is_due(prepared: PreparedRun, step: int) -> bool:
+def is_due(run: Run, step: int) -> bool:
     """True if there is a look after this step; the last is at the finished model, and not among these."""
-    n_looks, n_steps = prepared.settings.certification.registration.n_looks, prepared.plan.n_steps
-    return bool(prepared.parts.fraction) and step in due_steps(n_steps, n_looks)
+    n_looks, n_steps = run.registration.n_looks, run.plan.n_steps
+    return bool(run.parts.fraction) and step in due_steps(n_steps, n_looks)
 
 
 @contextmanager
@@ -245,26 +145,26 @@ def all_heads(trainer: Trainer) -> Iterator[None]:
         model.replace_params(trained)
 
 
-def look(prepared: PreparedRun, interim: InterimResults, predictor: Predictor) -> Certificate:
+def look(run: Run, interim: InterimResults, predictor: Predictor) -> Certificate:
     """The next look at the held-out records: count the decisions of the current model, add noise, and bound the gaps.
 
     The model is kept if it meets what is required, and if it is the first.
     """
-    held_out, generators = prepared.parts.held_out, prepared.generators
+    held_out, generators = run.parts.held_out, run.generators
     names, number = held_out.group_names, len(interim.counts) + 1
-    epsilons = tuple(prepared.privacy.certify_epsilons[name] for name in names)
-    counts = _count_together(prepared.model, predictor, held_out, generators.key("coins"))
+    epsilons = tuple(run.privacy.certify_epsilons[name] for name in names)
+    counts = _count_together(run.model, predictor, held_out, generators.key("coins"))
     certificate = release_certificate(
         counts,
         group_names=names,
-        registration=prepared.settings.certification.registration,
+        registration=run.registration,
         epsilons=epsilons,
-        expected_sizes=prepared.parts.expected_held_out,
+        expected_sizes=run.parts.expected_held_out,
         # The noise depends on the counts too: with a reused seed, other counts get other noise.
         rand_below=generators.below(f"look {number} at {counts.tolist()} with {epsilons}"),
     )
     if certificate.met or number == 1:
-        interim.kept = prepared.model.params.clone()
+        interim.kept = run.model.params.clone()
     interim.counts.append(certificate.counts)
     interim.missed = not certificate.met
     return certificate
@@ -377,14 +277,14 @@ class _Reader:
         return released(flat, self.plan, what, self.chain).double().numpy().reshape(np.shape(exact))
 
 
-def post_processed(prepared: PreparedRun) -> Predictor:
+def post_processed(run: Run) -> Predictor:
     """The rule that changes decisions by group until the rates agree, from noisy counts of the training records."""
-    train, generators, config = prepared.parts.train, prepared.generators, prepared.config
+    train, generators, config = run.parts.train, run.generators, run.config
     if train.n_groups == 1 and config.positive_rate is None:
         # Nobody to agree with: decisions stay as they are, and nothing is counted.
-        return replace(prepared.predictor, flips=((0.0, 1.0),))
-    coins, epsilon = generators.key("coins of the histogram"), prepared.privacy.histogram_epsilon
-    counts = _count_together(prepared.model, prepared.predictor, train, coins)
+        return replace(run.predictor, flips=((0.0, 1.0),))
+    coins, epsilon = generators.key("coins of the histogram"), run.privacy.histogram_epsilon
+    counts = _count_together(run.model, run.predictor, train, coins)
     if epsilon:
         # As with a look: with a reused seed, other counts get other noise.
         noise = generators.below(f"histogram of {counts.tolist()}")
@@ -396,66 +296,68 @@ def post_processed(prepared: PreparedRun) -> Predictor:
         min_ratio=config.min_ratio,
         positive_rate=config.positive_rate,
     )
-    return replace(prepared.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
+    return replace(run.predictor, flips=tuple((no, yes) for no, yes in flips.tolist()))
 
 
-def certified(prepared: PreparedRun, predictor: Predictor, interim: InterimResults) -> Certificate | NotCertified:
+def certified(run: Run, predictor: Predictor, interim: InterimResults) -> Certificate | NotCertified:
     """The certificate of the rule to deploy."""
-    settings, parts = prepared.settings, prepared.parts
-    reason = settings.reason_for_no_certificate(parts.held_out.n_groups)
-    if reason:
+    parts = run.parts
+    if not parts.fraction:
+        names, epsilon = parts.held_out.group_names, run.plan.budget.epsilon
+        reason = reason_for_no_certificate(run.chosen, n_groups=len(names), epsilon=epsilon)
+        assert reason is not None
         return NotCertified(reason)
-    number, certificate = _last_kept(prepared, predictor, interim)
-    certificate = _with_scores(prepared, certificate)
+    number, certificate = _last_kept(run, predictor, interim)
+    certificate = _with_scores(run, certificate)
     about = Origin(
-        model_sha256=prepared.model.digest(),
+        model_sha256=run.model.digest(),
         predictor=predictor.described(),
-        smoothing=prepared.model.described_smoothing(),
+        smoothing=run.model.described_smoothing(),
         records=HeldOutRecords(
             fraction=parts.fraction,
             look=number,
             met=tuple(interim.counts[: number - 1]),
             missed=next(iter(interim.counts[number:]), None),
         ),
-        noise_seeded=prepared.generators.seeded,
+        noise_seeded=run.generators.seeded,
     )
     return replace(certificate, about=about)
 
 
-def _last_kept(prepared: PreparedRun, predictor: Predictor, interim: InterimResults) -> tuple[int, Certificate]:
+def _last_kept(run: Run, predictor: Predictor, interim: InterimResults) -> tuple[int, Certificate]:
     """Number and certificate of the look whose model is deployed, which the model becomes; a last one if none missed.
 
     That is the last look that met what is required, or the first if that did not.
     """
-    registration = prepared.settings.certification.registration
-    certificate = None if interim.missed else look(prepared, interim, predictor)
+    registration = run.registration
+    certificate = None if interim.missed else look(run, interim, predictor)
     number = max(1, len(interim.counts) - interim.missed)
     if certificate is None or number < len(interim.counts):
         assert interim.kept is not None
-        prepared.model.replace_params(interim.kept)
-        names = prepared.parts.held_out.group_names
+        run.model.replace_params(interim.kept)
+        names = run.parts.held_out.group_names
         certificate = certify(
             np.array(interim.counts[number - 1]),
-            epsilon=tuple(prepared.privacy.certify_epsilons[name] for name in names),
+            epsilon=tuple(run.privacy.certify_epsilons[name] for name in names),
             group_names=names,
-            expected_sizes=prepared.parts.expected_held_out,
+            expected_sizes=run.parts.expected_held_out,
             **asdict(registration),
         )
-    return number, certificate.capped(predictor.input_agnostic_tau(prepared.model))
+    return number, certificate.capped(predictor.input_agnostic_tau(run.model))
 
 
-def _with_scores(prepared: PreparedRun, certificate: Certificate) -> Certificate:
+def _with_scores(run: Run, certificate: Certificate) -> Certificate:
     """The certificate with counts of the deployed model's scores, released once, after the last look."""
     if not certificate.registration.score_share:
         return certificate
-    tally = ScoreTally(prepared.model, len(certificate.group_names))
-    held_out = prepared.parts.held_out
+    tally = ScoreTally(run.model, len(certificate.group_names))
+    held_out = run.parts.held_out
     for _ in tally.passing(held_out.take(held_out.share(process_group().rank, process_group().size)).batches()):
         pass
     counts = process_group().all_reduce(tally.counts)
     epsilons = certificate.registration.for_scores(certificate.epsilons)
     # As with a look: with a reused seed, other counts get other noise.
-    noise = prepared.generators.below(f"scores {counts.tolist()} with {epsilons}")
+    noise = run.generators.below(f"scores {counts.tolist()} with {epsilons}")
     return replace(certificate, scores=release_scores(counts, epsilons=epsilons, rand_below=noise))
 
 

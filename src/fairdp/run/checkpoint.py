@@ -39,7 +39,6 @@ from fairdp.distributed import process_group
 from fairdp.errors import InputError, ParameterError
 from fairdp.networks.model import ScoreModel, public_probe
 from fairdp.randomness import KEY_BYTES, Generators
-from fairdp.run.settings import Progress
 from fairdp.training.loop import FlatOptimizer, TrainingState
 
 FORMAT = 10
@@ -105,18 +104,20 @@ class CheckpointWriter:
     a process group rank zero writes.
     """
 
-    def __init__(self, progress: Progress, plan: Plan, generators: Generators, fingerprint: str) -> None:
-        self.progress, self.plan, self.generators, self.fingerprint = progress, plan, generators, fingerprint
-        self._written = -math.inf
+    def __init__(
+        self, path: Path | None, plan: Plan, generators: Generators, fingerprint: str, *, seconds_between: float
+    ) -> None:
+        self.path, self.plan, self.generators, self.fingerprint = path, plan, generators, fingerprint
+        self._seconds_between, self._written = seconds_between, -math.inf
 
     def write_if_due(self, state: TrainingState) -> None:
         since = time.monotonic() - self._written
-        due = since >= self.progress.seconds_between_checkpoints or state.step == self.plan.n_steps
-        if self.progress.checkpoint is None or not due or not process_group().is_rank_zero:
+        due = since >= self._seconds_between or state.step == self.plan.n_steps
+        if self.path is None or not due or not process_group().is_rank_zero:
             return
         self._written = time.monotonic()
         write_checkpoint(
-            self.progress.checkpoint,
+            self.path,
             state,
             fingerprint=self.fingerprint,
             group_sizes=self.plan.recipe.group_sizes,
@@ -164,15 +165,15 @@ def write_checkpoint(
     write_file(path, content + hashlib.sha256(content).digest(), owner_only=True)
 
 
-def resumed_checkpoint(progress: Progress) -> Checkpoint | None:
+def resumed_checkpoint(path: Path | None, *, resume: bool) -> Checkpoint | None:
     """The checkpoint to continue from, if the run was asked to."""
-    if not progress.resume:
-        if progress.checkpoint is not None and process_group().is_rank_zero:
-            check_new(progress.checkpoint)
+    if not resume:
+        if path is not None and process_group().is_rank_zero:
+            check_new(path)
         return None
-    if progress.checkpoint is None:
+    if path is None:
         raise InputError("`resume` needs a checkpoint file; give `checkpoint` as well.")
-    return read_checkpoint(progress.checkpoint)
+    return read_checkpoint(path)
 
 
 def check_new(path: Path) -> None:

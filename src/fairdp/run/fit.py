@@ -1,14 +1,17 @@
-"""One fit from the first step to its results: train on one part of the records, certify on the other.
+"""One fit: hold out, plan, pay, train, certify.
 
 And before that, where nobody has declared the columns of a table: read them once, with noise that is paid for.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from torch import Tensor
 
 from fairdp._format import rounded_up
 from fairdp._io import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
@@ -16,92 +19,312 @@ from fairdp.accounting.mechanisms import PrivacyBudget, Reading, reading_epsilon
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.config import ModelConfig, TrainConfig
-from fairdp.data.columns import chosen_positive, refuse_unsaid, repeated
+from fairdp.config import ROW_NORMS, ModelConfig, TrainConfig
+from fairdp.data.columns import EncodedColumns, chosen_positive, refuse_unsaid, repeated
 from fairdp.data.grouped import GroupedData
 from fairdp.data.infer import column_tally, refuse_continuous, released_tally, schema_from, tally_of
 from fairdp.data.schema import TableSchema, refuse_unfilled
-from fairdp.defaults import train_config
+from fairdp.defaults import defaults_of, kind_of, train_config
 from fairdp.distributed import process_group
 from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.frontier.curve import Frontier, Target
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.methods.functional import smoothing_notes, solve, train_group_models
-from fairdp.networks.model import ScoreModel, mark_trained
-from fairdp.randomness import Generators, RandBelow
-from fairdp.run.certifying import PreparedRun, breached, certified, post_processed, read_frontier, target_of
-from fairdp.run.checkpoint import Checkpoint, CheckpointWriter, restore
-from fairdp.run.plan import BuildInfo, build_info
+from fairdp.networks.model import ParameterSmoothing, ScoreModel, build_model, mark_trained
+from fairdp.parameters import Parameters
+from fairdp.randomness import Chain, Generators, RandBelow, seed_of
+from fairdp.run.certifying import (
+    Run,
+    Trial,
+    breached,
+    certified,
+    check_certifiable,
+    post_processed,
+    read_frontier,
+    target_of,
+)
+from fairdp.run.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    check_resumable,
+    check_sizes,
+    fingerprint_of,
+    network_digest,
+    restore,
+    resumed_checkpoint,
+)
+from fairdp.run.holdout import agree_on_run, hold_out
+from fairdp.run.plan import BuildInfo, budget_of, build_info, epsilon_follows, is_private, plan_run, registration_of
 from fairdp.run.predictor import Predictor
-from fairdp.run.settings import Progress, RunSettings, TrainHoldoutSplit
 from fairdp.training.loop import FlatOptimizer, InterimResults, Trainer, TrainingState, kept_memory, torch_threads
 
+# A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
+NOT_STORED = ("module", "random_state", "ledger", "table")
+# Linear splines and bins of more inputs than this would be mostly noise.
+_MOST_UNDECLARED = 64
 _UNKNOWN_GROUPS = "fill them, or let fairdp schema propose 'other: unknown', by which they are a group"
 # Of groups, while the numbers of a run are checked and nobody is counted yet.
 _ANY_SIZE = 1e6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FittedRun:
-    """The results of a fit: the model, the decision rule, what was spent, and what is promised."""
+class Fitted:
+    """The results of a fit, which are what is saved, loaded and reported.
 
-    model_config: ModelConfig
-    model: ScoreModel
+    A joint model has a ``frontier``, and the ``target`` that its rule was chosen for, which may have been moved since.
+    Of a fit alone, and not saved: the numbers of records, and the ``seconds`` that it took.
+    """
+
+    parameters: Parameters
+    classes: tuple[Any, ...] = (0, 1)
+    groups: tuple[str, ...]
+    feature_schema: dict[str, object] | None
+    feature_names: tuple[str, ...] | None = None
     predictor: Predictor
-    privacy: PrivacySpent
-    certificate: Certificate | NotCertified
-    parts: TrainHoldoutSplit
-    notes: dict[str, list[float]]
+    notes: dict[str, object]
+    made: BuildInfo
+    model: ModelConfig
+    shape: tuple[int, ...]
+    heads: tuple[int, int]
+    smoothing: ParameterSmoothing | None
     frontier: Frontier | None
     target: Target | None
-    seconds: dict[str, float]
-    made: BuildInfo = field(default_factory=build_info)
+    privacy: PrivacySpent
+    certificate: Certificate | NotCertified
+    tensors: dict[str, Tensor] = field(repr=False)
+    n_train: int = 0
+    n_certify: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
-def fit_run(prepared: PreparedRun, progress: Progress) -> FittedRun:
-    """Train and certify; every record is used for one of the two."""
-    parts, started, interim = prepared.parts, time.perf_counter(), InterimResults()
-    if METHODS[prepared.settings.method].closed_form:
-        solve(prepared.model, parts.train, prepared.plan, prepared.generators)
-        return finish_run(prepared, {}, interim, started=started)
-    notes = train_model(
-        prepared.model,
-        parts.train,
-        prepared.plan,
-        prepared.config,
-        prepared.generators,
-        progress,
-        prepared.resumed,
-        fingerprint=prepared.fingerprint,
-        interim=interim,
-        look=lambda trainer: breached(prepared, trainer),
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Whom to tell about each step, and before the first one, and where checkpoints go.
+
+    ``before_training`` is called once a run is planned and paid for, before its first checkpoint is written.
+    """
+
+    observe: Callable[[int, int], None] = lambda step, n_steps: None
+    before_training: Callable[[Run], None] = lambda run: None
+    checkpoint: Path | None = None
+    resume: bool = False
+    seconds_between_checkpoints: float = 1.0
+
+
+def fit(
+    chosen: Parameters, data: GroupedData, spending: Spending, progress: Progress, **public: Any
+) -> tuple[ScoreModel, Fitted]:
+    """Train and certify; every record is used for one of the two. See `begin` for what else is ``public``."""
+    run = begin(chosen, data, spending, progress, **public)
+    progress.before_training(run)
+    return run.model, train_and_certify(run, progress)
+
+
+def begin(
+    chosen: Parameters,
+    data: GroupedData,
+    spending: Spending,
+    progress: Progress,
+    *,
+    table: str = Parameters.table,
+    public_assumptions: tuple[str, ...] = (),
+    columns: EncodedColumns | None = None,
+    reading: Reading | None = None,
+    trial: Trial | None = None,
+) -> Run:
+    """Hold records out, plan for the rest, build the model, and pay.
+
+    Parameters
+    ----------
+    chosen
+        As `fairdp.run.plan.checked` returns them.
+    table
+        The name under which ``spending`` adds up.
+    columns
+        What is public about the columns of a table, which may have been read with noise before (``reading``).
+    trial
+        The search that this run is part of.
+    """
+    selection = None if trial is None else trial.selection
+    registration = registration_of(chosen, expected_trials=1.0 if selection is None else selection.expected_trials)
+    check_weighted(chosen, data.weights is not None)
+    agree_on_run(chosen, data)
+    shape = data.X.shape[1:]
+    kind = kind_of(chosen, shape)
+    budget = budget_of(chosen, kind=kind, n_groups=data.n_groups)
+    generators, resumed = _start(chosen, progress)
+    # Sizes that were released before must not be counted a second time.
+    known = _sizes_of(resumed, chosen, data) if resumed is not None else trial.sizes if trial is not None else None
+    split_key = None if trial is None else trial.split_key
+    parts = hold_out(chosen, data, budget, generators, split_key=split_key, sizes=known)
+    spending.charge(parts.train, parts.held_out)
+    config, plan, privacy = plan_run(
+        chosen,
+        kind=kind,
+        budget=budget,
+        sizes=dict(zip(parts.train.group_names, parts.sizes, strict=True)),
+        groups=data.group_names,
+        certify_fraction=parts.fraction,
+        noise_seeded=generators.seeded,
+        public_assumptions=public_assumptions,
+        reading=reading,
+        selection=selection,
     )
-    return finish_run(prepared, notes, interim, started=started)
-
-
-def finish_run(
-    prepared: PreparedRun, notes: dict[str, list[float]], interim: InterimResults, *, started: float
-) -> FittedRun:
-    """Build the decision rule of the trained model, certify it, and gather the results of the run."""
-    method, config, chain = METHODS[prepared.settings.method], prepared.config, prepared.generators.steps
-    frontier = None
-    if method.joint:
-        frontier = read_frontier(prepared.model, prepared.parts.train, prepared.plan, config, chain)
-    predictor = post_processed(prepared) if method.post_processes else prepared.predictor
-    trained = time.perf_counter()
-    certificate = certified(prepared, predictor, interim)
-    mark_trained(prepared.model.extractor)
-    return FittedRun(
-        model_config=prepared.model_config,
-        model=prepared.model,
+    network = network_for(chosen, shape, columns, data.n_groups)
+    check_certifiable(privacy, n_looks=chosen.n_looks)
+    model = build_model(network, shape, chosen.module, generators.start_seed)
+    model.smoothing = smoothing_of(chosen, config, generators)
+    process_group().agree(bytes.fromhex(network_digest(model)), "another network")
+    predictor, fingerprint = Predictor(kind=chosen.predictor, smoothing=chosen.smoothing), ""
+    if progress.checkpoint is not None:
+        fixed = (chosen.method, chosen.certify_fraction, registration, predictor)
+        fingerprint = fingerprint_of([parts.train, parts.held_out], plan, config, model, fixed=fixed)
+    if resumed is not None:
+        check_resumable(
+            resumed,
+            model,
+            plan,
+            config,
+            fingerprint=fingerprint,
+            n_groups=data.n_groups,
+            n_looks=chosen.n_looks if parts.fraction else 1,
+        )
+    if predictor.tosses_coins or METHODS[chosen.method].post_processes:
+        # A rule that tosses coins, or may come to do so, has a key.
+        predictor = replace(predictor, key=generators.key("people").hex())
+    # After all that may be refused. The key tells this run from others of the same table.
+    spending.spend(privacy, table, resume=progress.resume, run=generators.key("run").hex())
+    return Run(
+        chosen=chosen,
+        registration=registration,
+        parts=parts,
+        generators=generators,
+        config=config,
+        plan=plan,
+        privacy=privacy,
+        network=network,
+        model=model,
         predictor=predictor,
-        privacy=prepared.privacy,
-        certificate=certificate,
-        parts=prepared.parts,
-        notes=notes,
+        resumed=resumed,
+        fingerprint=fingerprint,
+    )
+
+
+def check_weighted(chosen: Parameters, weighted: bool) -> None:
+    """Refuse weights if the method does not use them, instead of silently ignoring them."""
+    if weighted and METHODS[chosen.method].closed_form:
+        raise ParameterError(
+            "method", chosen.method, "takes no `sample_weight`", "leave it out or use `method`='dpsgd'"
+        )
+
+
+def _start(chosen: Parameters, progress: Progress) -> tuple[Generators, Checkpoint | None]:
+    """Sources of randomness, and the checkpoint to continue from, whose secret key is used again."""
+    if progress.checkpoint is not None and not METHODS[chosen.method].is_one_run:
+        raise ParameterError("method", chosen.method, "writes no checkpoints", "leave out `checkpoint`")
+    generators = Generators.of(seed_of(chosen.random_state))
+    resumed = resumed_checkpoint(progress.checkpoint, resume=progress.resume)
+    if resumed is not None:
+        seeded = generators.seeded or resumed.record.seeded
+        generators = Generators(lasting_key=resumed.lasting_key, steps=Chain(resumed.present_key), seeded=seeded)
+    return generators, resumed
+
+
+def _sizes_of(resumed: Checkpoint, chosen: Parameters, data: GroupedData) -> tuple[float, ...]:
+    """The sizes that a checkpoint's run was planned with."""
+    check_sizes(resumed, data.n_groups * (1 if chosen.grouping == "attribute" else 2))
+    return resumed.record.group_sizes
+
+
+def smoothing_of(chosen: Parameters, config: TrainConfig, generators: Generators) -> ParameterSmoothing | None:
+    """Smoothing of the deployed model, if the method has any; the draws are as public as the model."""
+    if not METHODS[chosen.method].smooths:
+        return None
+    seed = int.from_bytes(generators.key("smoothing")[:8], "little")
+    return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
+
+
+def network_for(
+    chosen: Parameters, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int
+) -> ModelConfig:
+    """The network for records of this shape; ``columns`` is what is public about a table's columns."""
+    kind, method = kind_of(chosen, shape), METHODS[chosen.method]
+    n_inputs = math.prod(shape)
+    n_active = n_inputs if columns is None else min(columns.n_columns, n_inputs)
+    config = ModelConfig(
+        kind=kind,
+        hidden=chosen.hidden,
+        activation=chosen.activation or defaults_of(kind, chosen.method).activation,
+        bias=chosen.bias,
+        n_active=n_active if method.closed_form else 0,
+    )
+    if not method.joint:
+        return config
+    joint = replace(config, n_cells=2 * n_groups, row_norm=ROW_NORMS.get(kind, 1.0))
+    if kind != "logistic":
+        return joint
+    if columns is not None:
+        return replace(joint, numeric=columns.numeric, zeros=columns.zeros, most_squares=columns.most_squares)
+    # Of undeclared inputs, every one of a few is a number.
+    n_numbers = n_inputs if n_inputs <= _MOST_UNDECLARED else 0
+    return replace(
+        joint,
+        numeric=tuple(range(n_numbers)),
+        zeros=(0.5,) * n_numbers,
+        bounded=False,
+        most_squares=float(n_inputs + 3 * n_numbers),
+    )
+
+
+def train_and_certify(run: Run, progress: Progress) -> Fitted:
+    """All of a run that comes after it is paid for."""
+    started, interim, notes = time.perf_counter(), InterimResults(), dict[str, list[float]]()
+    if METHODS[run.chosen.method].closed_form:
+        solve(run.model, run.parts.train, run.plan, run.generators)
+    else:
+        notes = train_model(
+            run.model,
+            run.parts.train,
+            run.plan,
+            run.config,
+            run.generators,
+            progress,
+            run.resumed,
+            fingerprint=run.fingerprint,
+            interim=interim,
+            look=lambda trainer: breached(run, trainer),
+        )
+    return finish(run, notes, interim, started=started)
+
+
+def finish(run: Run, notes: dict[str, list[float]], interim: InterimResults, *, started: float) -> Fitted:
+    """Build the decision rule of the trained model, certify it, and gather the results."""
+    method, model, frontier = METHODS[run.chosen.method], run.model, None
+    if method.joint:
+        frontier = read_frontier(model, run.parts.train, run.plan, run.config, run.generators.steps)
+    predictor = post_processed(run) if method.post_processes else run.predictor
+    trained = time.perf_counter()
+    certificate = certified(run, predictor, interim)
+    mark_trained(model.extractor)
+    return Fitted(
+        parameters=replace(run.chosen, **{name: getattr(Parameters, name) for name in NOT_STORED}),
+        groups=run.parts.held_out.group_names,
+        feature_schema=None,
+        predictor=predictor,
+        notes={**notes},
+        made=build_info(),
+        model=run.network,
+        shape=tuple(model.shape),
+        heads=(model.heads.shape[0], model.heads.shape[1]),
+        smoothing=model.smoothing,
         frontier=frontier,
-        target=None if frontier is None else target_of(config),
+        target=None if frontier is None else target_of(run.config),
+        privacy=run.privacy,
+        certificate=certificate,
+        tensors=model.tensors(),
+        n_train=run.parts.train.n_samples,
+        n_certify=run.parts.held_out.n_samples,
         seconds={"train": trained - started, "certify": time.perf_counter() - trained},
     )
 
@@ -123,14 +346,14 @@ def train_model(
 
     Checkpoints are written with the run's ``fingerprint``. Returns what there is to say of the training besides.
     """
-    kind = "sgd" if config.optimizer == "sgd" else "adam"
     state = TrainingState(
         model,
-        FlatOptimizer(kind, config.momentum),
+        FlatOptimizer("sgd" if config.optimizer == "sgd" else "adam", config.momentum),
         generators.steps,
         interim=InterimResults() if interim is None else interim,
     )
-    writer = CheckpointWriter(progress, plan, generators, fingerprint)
+    seconds = progress.seconds_between_checkpoints
+    writer = CheckpointWriter(progress.checkpoint, plan, generators, fingerprint, seconds_between=seconds)
     if resumed is not None:
         restore(resumed, state)
 
@@ -145,7 +368,6 @@ def train_model(
         else:
             if resumed is None:
                 # Before anything is released, so that a run which ends early goes on and is not paid for twice.
-                progress.before_training()
                 writer.write_if_due(state)
             trainer = Trainer(state, data, plan, config)
             # The run may have been stopped between a checkpoint and the look that was due.
@@ -233,25 +455,25 @@ class PrivateSchemaReader:
 
 
 def reader_for(
-    settings: RunSettings, spending: Spending, table: str, *, kept: Path | None = None
+    chosen: Parameters, spending: Spending, table: str, *, kept: Path | None = None
 ) -> PrivateSchemaReader | None:
-    """The reader of a table for a run with these settings; None if the run is not private, and reads it as it stands.
+    """The reader of a table for a run; None if the run is not private, and reads it as it stands.
 
     ``kept`` is the checkpoint of a run that goes on.
     """
-    if not METHODS[settings.method].private or not settings.goal.is_private:
+    if not METHODS[chosen.method].private or not is_private(chosen):
         return None
-    if settings.goal.epsilon_follows:
+    if epsilon_follows(chosen):
         raise ParameterError(
             "noise_multiplier",
-            settings.goal.noise_multiplier,
+            chosen.noise_multiplier,
             "with `n_steps` leaves open which epsilon the columns may be read with",
             "declare them in a schema, or give `epsilon` in place of `n_steps`",
         )
     # What can be refused whatever the table holds is refused before reading it costs anything.
-    chosen = {**settings.training, "group_weights": None}
-    train_config(settings.kind((1,)), settings.method, (_ANY_SIZE, _ANY_SIZE), **chosen)
-    budget, below = settings.budget, Generators.of(settings.seed).below
+    kind = kind_of(chosen, (1,))
+    train_config(replace(chosen, group_weights=None), kind, (_ANY_SIZE, _ANY_SIZE))
+    budget, below = budget_of(chosen, kind=kind, n_groups=2), Generators.of(seed_of(chosen.random_state)).below
     if kept is None:
         return PrivateSchemaReader(
             budget=budget, below=below, charge=lambda reading: spending.reserve(budget, reading, table)

@@ -7,23 +7,22 @@ import copy
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
 import torch
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fairdp._io import (
     MOST_TENSORS,
+    RecordError,
     check_replaceable,
     claimed,
     content_of,
@@ -35,31 +34,29 @@ from fairdp._io import (
     write_file,
     write_folder,
 )
-from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.statement import certificate_record, read_record
-from fairdp.config import ModelConfig, plain
+from fairdp.config import plain
 from fairdp.data.schema import TableSchema
 from fairdp.defaults import train_config
 from fairdp.errors import InputError, ParameterError, SavedModelError
-from fairdp.frontier.curve import Frontier, Target, choose
+from fairdp.frontier.curve import Target, choose
 from fairdp.frontier.verdict import Fit
 from fairdp.methods import METHODS
 from fairdp.networks.model import (
     CELL_VALUES,
     FIXED,
     ExtractorBuilder,
-    ParameterSmoothing,
     ScoreModel,
     build_model,
     mark_trained,
     tensor_bytes,
 )
-from fairdp.parameters import NoCertificate, Parameters, check_parameters
+from fairdp.parameters import DECLARED, NoCertificate, Parameters, check_parameters
 from fairdp.run.certifying import target_of
-from fairdp.run.plan import BuildInfo
+from fairdp.run.fit import NOT_STORED, Fitted
+from fairdp.run.plan import checked
 from fairdp.run.predictor import Predictor
-from fairdp.run.settings import RunSettings
 
 SCHEMA_VERSION = 16
 TENSORS, MARKER, PRIVACY, CERTIFICATE = "model.safetensors", "model.json", "privacy.json", "certificate.json"
@@ -68,8 +65,25 @@ SUMS = "SHA256SUMS"
 # Over the sums, so not among them; whatever writes the folder anew drops it.
 SIGNATURE = "SIGNATURE"
 OWN = (*FILES, SUMS, SIGNATURE)
-# A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
-NOT_STORED = ("module", "random_state", "ledger", "table")
+# Parameters that are saved.
+STORED = tuple(name for name in DECLARED if name not in NOT_STORED)
+# What model.json holds, beside the version of its format.
+_IN_MARKER = (
+    "parameters",
+    "classes",
+    "groups",
+    "feature_schema",
+    "feature_names",
+    "predictor",
+    "notes",
+    "made",
+    "model",
+    "shape",
+    "heads",
+    "smoothing",
+    "frontier",
+    "target",
+)
 _MAKE = "openssl genpkey -algorithm ed25519 makes one"
 _TAKE = "openssl pkey -pubout takes it from the private one"
 # Pixels of an image whose network has no number for each of them.
@@ -79,153 +93,80 @@ _MOST_LAYERS = 100
 _LONGEST_KEY = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelRecord:
-    """The record of the model itself: what was chosen, what it predicts, and how to build it again.
-
-    A joint model has a ``frontier``, and the ``target`` that its rule was chosen for, which may have been moved since.
-    """
-
-    schema_version: int = SCHEMA_VERSION
-    parameters: dict[str, Any]
-    classes: tuple[Any, ...]
-    groups: tuple[str, ...]
-    feature_schema: dict[str, object] | None
-    feature_names: tuple[str, ...] | None
-    predictor: Predictor
-    notes: dict[str, object]
-    made: BuildInfo
-    model: ModelConfig
-    shape: tuple[int, ...]
-    heads: tuple[int, int]
-    smoothing: ParameterSmoothing | None
-    frontier: Frontier | None
-    target: Target | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedModel:
-    """The contents of a model folder."""
-
-    tensors: dict[str, Tensor]
-    model: ModelRecord
-    privacy: PrivacySpent
-    certificate: Certificate | NotCertified
-
-
-class Fitted(Protocol):
+class FittedEstimator(Protocol):
     """A fitted estimator, as far as its folder goes."""
 
-    fitted_parameters_: dict[str, Any]
-    classes_: NDArray[Any]
-    group_names_: tuple[str, ...]
-    feature_schema_: dict[str, Any] | None
-    notes_: dict[str, Any]
-    made_: BuildInfo
-    model_config_: ModelConfig
+    fitted_: Fitted
     score_model_: ScoreModel
-    predictor_: Predictor
-    privacy_: PrivacySpent
-    certificate_: Certificate | NotCertified
-    frontier_: Frontier | None
-    target_: Target | None
 
 
-AnyFitted = TypeVar("AnyFitted", bound=Fitted)
+Estimator = TypeVar("Estimator", bound=FittedEstimator)
 
 
-def write_model(folder: Path, saved: SavedModel) -> None:
+def write_model(folder: Path, fitted: Fitted) -> None:
     """Write a model folder whole or not at all; its certificate names the files that it speaks of by their hashes."""
+    about = {name: getattr(fitted, name) for name in _IN_MARKER}
     contents = {
-        TENSORS: tensor_bytes(saved.tensors),
-        MARKER: json_bytes(saved.model),
-        PRIVACY: json_bytes(saved.privacy),
+        TENSORS: tensor_bytes(fitted.tensors),
+        MARKER: json_bytes({"schema_version": SCHEMA_VERSION, **about, "parameters": storable(fitted.parameters)}),
+        PRIVACY: json_bytes(fitted.privacy),
     }
     files = {name: sha256(content) for name, content in contents.items()}
-    about = saved.certificate.about if isinstance(saved.certificate, Certificate) else None
-    if about is not None and about.model_sha256 != files[TENSORS]:
+    origin = fitted.certificate.about if isinstance(fitted.certificate, Certificate) else None
+    if origin is not None and origin.model_sha256 != files[TENSORS]:
         raise SavedModelError("the parameters were changed after they were certified; fit the model again.")
-    contents[CERTIFICATE] = json_bytes({**certificate_record(saved.certificate), "files": files})
+    contents[CERTIFICATE] = json_bytes({**certificate_record(fitted.certificate), "files": files})
     write_folder(folder, {**contents, SUMS: checksums(contents)}, own=OWN, marker=MARKER)
 
 
-def read_model(folder: Path) -> SavedModel:
+def read_model(folder: Path) -> Fitted:
     """Read a model folder after checking its checksums and version."""
     restore(folder)
     if not (folder / MARKER).is_file():
         raise SavedModelError(f"{str(folder)!r} is not a saved model: it has no {MARKER}.")
     contents = checked_contents(folder)
     try:
-        about, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
-        version = about.get("schema_version")
+        version = parsed_json(contents[MARKER]).get("schema_version")
         if version != SCHEMA_VERSION:
             raise SavedModelError(
                 f"{str(folder)!r} has schema version {version}, this fairdp reads {SCHEMA_VERSION}; install a matching "
                 "one."
             )
-        return SavedModel(
-            tensors=tensors_in(contents[TENSORS], framework="pt")[1],
-            model=from_plain(ModelRecord, about),
-            privacy=from_plain(PrivacySpent, privacy),
-            certificate=read_record(certificate).certificate(),
-        )
+        return fitted_in(contents)
     except SavedModelError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise SavedModelError(f"saved model {str(folder)!r} is damaged: a record cannot be read ({error}).") from None
 
 
-def saved_form(estimator: Fitted) -> SavedModel:
-    """Everything about a fitted estimator that a copy of it needs."""
-    names, model = getattr(estimator, "feature_names_in_", None), estimator.score_model_
-    record = ModelRecord(
-        parameters=estimator.fitted_parameters_,
-        classes=tuple(estimator.classes_.tolist()),
-        groups=estimator.group_names_,
-        feature_schema=estimator.feature_schema_,
-        feature_names=None if names is None else tuple(names.tolist()),
-        predictor=estimator.predictor_,
-        notes=estimator.notes_,
-        made=estimator.made_,
-        model=estimator.model_config_,
-        shape=tuple(model.shape),
-        heads=(model.heads.shape[0], model.heads.shape[1]),
-        smoothing=model.smoothing,
-        frontier=estimator.frontier_,
-        target=estimator.target_,
-    )
-    return SavedModel(
-        tensors=model.tensors(), model=record, privacy=estimator.privacy_, certificate=estimator.certificate_
+def fitted_in(contents: Mapping[str, bytes]) -> Fitted:
+    """What the files of a folder say, value by value; whatever is missing, unknown or of another type is an error."""
+    about, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
+    if wrong := sorted(about.keys() ^ {"schema_version", *_IN_MARKER}):
+        raise RecordError(f"missing or unknown: {', '.join(wrong[:3])}{', …' if len(wrong) > 3 else ''}")
+    del about["schema_version"]
+    return from_plain(
+        Fitted,
+        {
+            **about,
+            "parameters": restored(about["parameters"]),
+            "privacy": privacy,
+            "certificate": read_record(certificate).certificate(),
+            "tensors": tensors_in(contents[TENSORS], framework="pt")[1],
+        },
     )
 
 
-def loaded_form(build: Callable[..., Any], saved: SavedModel, module: ExtractorBuilder | None) -> Any:
-    """Inverse of `saved_form`: the estimator, built with the saved parameters, as fitting had left it."""
-    record = saved.model
-    model = usable_model(saved, module)
-    estimator = build(**{**restored(record.parameters), "module": module})
-    estimator.model_config_, estimator.score_model_, estimator.predictor_ = record.model, model, record.predictor
-    estimator.fitted_parameters_, estimator.feature_schema_ = record.parameters, record.feature_schema
-    estimator.privacy_, estimator.certificate_, estimator.notes_ = saved.privacy, saved.certificate, record.notes
-    estimator.classes_, estimator.group_names_ = np.array(record.classes), record.groups
-    estimator.frontier_, estimator.target_, estimator.made_ = record.frontier, record.target, record.made
-    estimator.n_features_in_ = model.shape[0]
-    if record.feature_names is not None:
-        estimator.feature_names_in_ = np.array(record.feature_names, dtype=object)
-    return estimator
-
-
-def paid_counts(saved: SavedModel) -> Fit:
+def paid_counts(fitted: Fitted) -> Fit:
     """Releases that a verdict can be based on."""
-    about = saved.model
     return Fit(
-        parameters=about.parameters,
-        takes_target=METHODS[str(about.parameters["method"])].takes_target,
-        group_names=about.groups,
-        certificate=saved.certificate,
-        frontier=about.frontier,
-        target=about.target,
-        n_inputs=about.heads[1] - about.model.bias,
+        parameters=fitted.parameters,
+        takes_target=METHODS[fitted.parameters.method].takes_target,
+        group_names=fitted.groups,
+        certificate=fitted.certificate,
+        frontier=fitted.frontier,
+        target=fitted.target,
+        n_inputs=fitted.heads[1] - fitted.model.bias,
     )
 
 
@@ -271,25 +212,28 @@ def checked_contents(folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def storable(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def storable(chosen: Parameters) -> dict[str, Any]:
     """Parameters as JSON can hold them."""
-    kept = {name: plain(value) for name, value in parameters.items() if name not in NOT_STORED}
-    lists = {name: [plain(v) for v in value] for name, value in kept.items() if isinstance(value, (tuple, list))}
-    mappings = {
-        name: {str(key): plain(v) for key, v in value.items()}
-        for name, value in kept.items()
-        if isinstance(value, Mapping)
-    }
-    infinite = {name: "inf" for name, v in kept.items() if isinstance(v, float) and math.isinf(v)}
-    return {**kept, **lists, **mappings, **infinite}
+    found: dict[str, Any] = {}
+    for name in STORED:
+        value = plain(getattr(chosen, name))
+        if isinstance(value, (tuple, list)):
+            value = [plain(each) for each in value]
+        elif isinstance(value, Mapping):
+            value = {str(key): plain(each) for key, each in value.items()}
+        found[name] = "inf" if isinstance(value, float) and math.isinf(value) else value
+    return found
 
 
-def restored(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Inverse of `storable`."""
-    values = {name: math.inf if value == "inf" else value for name, value in parameters.items()}
+def restored(stored: Mapping[str, Any]) -> Parameters:
+    """Inverse of `storable`; a `RecordError` if it names other parameters."""
+    if set(stored) != set(STORED):
+        raise RecordError("parameters are not those of this version")
+    values: dict[str, Any] = {name: math.inf if value == "inf" else value for name, value in stored.items()}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     # Somebody who chose this number was refused wherever it gives way: what is saved is the default.
-    return values | ({"delta": Parameters.delta} if values.get("delta") == Parameters.delta else {})
+    default = {"delta": Parameters.delta} if values["delta"] == Parameters.delta else {}
+    return Parameters(**{**values, **default})
 
 
 @contextmanager
@@ -391,7 +335,7 @@ def _content(parameter: str, path: Path) -> bytes:
         raise ParameterError(parameter, str(path), f"cannot be read: {error.strerror}") from None
 
 
-def usable_model(saved: SavedModel, module: ExtractorBuilder | None = None) -> ScoreModel:
+def usable_model(fitted: Fitted, module: ExtractorBuilder | None = None) -> ScoreModel:
     """The model of a saved folder, ready to score; a module is code, so its builder must be given again.
 
     Raises
@@ -399,23 +343,22 @@ def usable_model(saved: SavedModel, module: ExtractorBuilder | None = None) -> S
     SavedModelError
         With one line, if the parts of the folder are not those of one model.
     """
-    record = saved.model
-    if record.model.kind == "custom" and module is None:
+    if fitted.model.kind == "custom" and module is None:
         raise SavedModelError("the model was trained with your own module; pass its builder as `module`=.")
     try:
-        wrong = next(_contradictions(record, saved.tensors), None)
+        wrong = next(_contradictions(fitted), None)
         if wrong is None and module is None:
-            wrong = next(_wrong_sizes(record, saved.tensors["params"].numel()), None)
+            wrong = next(_wrong_sizes(fitted, fitted.tensors["params"].numel()), None)
         if wrong is not None:
             raise _damaged(wrong)
-        model = build_model(record.model, record.shape, module, 0, will_be_replaced=True)
+        model = build_model(fitted.model, fitted.shape, module, 0, will_be_replaced=True)
     except InputError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if module is not None:
             raise
         raise _damaged("description") from error
-    _fill(model, saved)
+    _fill(model, fitted)
     mark_trained(model.extractor)
     return model
 
@@ -424,9 +367,9 @@ def _damaged(wrong: str) -> SavedModelError:
     return SavedModelError(f"the saved model is damaged: its {wrong} cannot be that of such a model.")
 
 
-def _fill(model: ScoreModel, saved: SavedModel) -> None:
+def _fill(model: ScoreModel, fitted: Fitted) -> None:
     """Put all numbers of a folder into a model that was built for them."""
-    heads, tensors = saved.model.heads, dict(saved.tensors)
+    heads, tensors = fitted.heads, dict(fitted.tensors)
     params, values = tensors.pop("params"), tensors.pop(CELL_VALUES, None)
     if heads[1] != model.head_size or params.numel() != model.n_extractor_params + heads[0] * heads[1]:
         raise _damaged("number of parameters")
@@ -440,42 +383,38 @@ def _fill(model: ScoreModel, saved: SavedModel) -> None:
     model.replace_params(params)
     model.cell_values = values
     model.load_fixed_state(fixed)
-    model.smoothing = saved.model.smoothing
+    model.smoothing = fitted.smoothing
 
 
 def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype]:
     return tuple(value.shape), value.dtype
 
 
-def _contradictions(record: ModelRecord, tensors: dict[str, Tensor]) -> Iterator[str]:
+def _contradictions(fitted: Fitted) -> Iterator[str]:
     """Parts that no model can have, whatever its network."""
-    kinds = {"params": torch.float32, CELL_VALUES: torch.float64}
+    tensors, kinds = fitted.tensors, {"params": torch.float32, CELL_VALUES: torch.float64}
     for name, kind in kinds.items():
         value = tensors.get(name)
         if (value is None and name == "params") or (value is not None and (value.dtype, value.ndim) != (kind, 1)):
             yield name
     yield from (name for name, value in tensors.items() if not value.isfinite().all())
-    names = {field.name for field in fields(Parameters)} - set(NOT_STORED)
-    if set(record.parameters) != names:
-        yield "list of parameters"
-        return
-    RunSettings.of(**restored(record.parameters), module=None, random_state=None)
-    smoothing = record.smoothing
-    if smoothing is not None and (smoothing.n_draws != record.parameters["n_draws"] or smoothing.seed < 0):
+    checked(**vars(fitted.parameters))
+    smoothing = fitted.smoothing
+    if smoothing is not None and (smoothing.n_draws != fitted.parameters.n_draws or smoothing.seed < 0):
         yield "smoothing"
-    if not record.groups or len(set(record.groups)) < len(record.groups):
+    if not fitted.groups or len(set(fitted.groups)) < len(fitted.groups):
         yield "list of groups"
-    if not _is_rule(record.predictor, n_groups=len(record.groups)):
+    if not _is_rule(fitted.predictor, n_groups=len(fitted.groups)):
         yield "decision rule"
-    if record.feature_schema is None:
+    if fitted.feature_schema is None:
         return
-    schema = TableSchema.from_dict(record.feature_schema)
-    if record.shape != (schema.n_features,):
+    schema = TableSchema.from_dict(fitted.feature_schema)
+    if fitted.shape != (schema.n_features,):
         yield "number of inputs"
-    if record.groups != schema.group_names:
+    if fitted.groups != schema.group_names:
         yield "list of groups"
     # Codes, if records were encoded before the fit.
-    if record.classes not in ((schema.negative, schema.positive), (0, 1)):
+    if fitted.classes not in ((schema.negative, schema.positive), (0, 1)):
         yield "list of labels"
 
 
@@ -492,10 +431,10 @@ def _is_rule(predictor: Predictor, *, n_groups: int) -> bool:
     return len(key) <= _LONGEST_KEY and (bool(key) or not predictor.tosses_coins)
 
 
-def _wrong_sizes(record: ModelRecord, n_params: int) -> Iterator[str]:
+def _wrong_sizes(fitted: Fitted, n_params: int) -> Iterator[str]:
     """Parts that would need far more memory than the parameters that are there, before they are built."""
-    config, n_inputs, (n_heads, head_size) = record.model, math.prod(record.shape), record.heads
-    if not (record.shape and all(1 <= side <= _MOST_PIXELS for side in record.shape)):
+    config, n_inputs, (n_heads, head_size) = fitted.model, math.prod(fitted.shape), fitted.heads
+    if not (fitted.shape and all(1 <= side <= _MOST_PIXELS for side in fitted.shape)):
         yield "shape"
     if not (n_heads >= 1 and head_size >= 1 and n_heads * head_size <= n_params):
         yield "number of heads"
@@ -516,39 +455,40 @@ def _wrong_sizes(record: ModelRecord, n_params: int) -> Iterator[str]:
 
 
 def retargeted(
-    estimator: AnyFitted,
+    estimator: Estimator,
     *,
     max_gap: float | None = None,
     min_ratio: float | None = None,
     price: float | None = None,
-) -> AnyFitted:
+) -> Estimator:
     """A copy of a fitted estimator whose rule is the one that its frontier has for another target.
 
     What was released already is all that is needed, so it costs no privacy. A certificate was about the old rule: the
     copy has none. The parameters stay those of the fit.
     """
-    frontier, present = estimator.frontier_, estimator.target_
+    fitted = estimator.fitted_
+    frontier, present = fitted.frontier, fitted.target
     if frontier is None:
-        method = estimator.fitted_parameters_["method"]
         raise SavedModelError(
-            f"a model of `method`={method!r} has no frontier to move along; fit one with `method`='fairdp_frontier'."
+            f"a model of `method`={fitted.parameters.method!r} has no frontier to move along; fit one with "
+            "`method`='fairdp_frontier'."
         )
-    if len(estimator.group_names_) < 2:
+    if len(fitted.groups) < 2:
         raise SavedModelError("the model knows only one group, so there is no gap to aim at; fit one with groups.")
     assert present is not None
     target = _target(present, max_gap=max_gap, min_ratio=min_ratio, price=price)
     if target == present:
         raise InputError("the rule aims at this target already; use the model as it is, or state another target.")
     # That there was no certificate before stays the reason.
-    before = estimator.certificate_
+    before = fitted.certificate
     void = before if isinstance(before, NotCertified) else NotCertified(NoCertificate.RULE_MOVED)
-    if void.reason == NoCertificate.RULE_MOVED and target == _fitted_for(estimator):
+    if void.reason == NoCertificate.RULE_MOVED and target == _fitted_for(fitted):
         # Else a certificate could be lost by moving there and back.
         raise InputError("the model was fitted for this target; use it as the fit left it, with its certificate.")
     moved = copy.copy(estimator)
     moved.score_model_ = copy.deepcopy(estimator.score_model_)
     moved.score_model_.cell_values = torch.from_numpy(frontier.values_at(choose(frontier, target).position))
-    moved.target_, moved.certificate_ = target, void
+    moved.fitted_ = replace(fitted, target=target, certificate=void, tensors=moved.score_model_.tensors())
     return moved
 
 
@@ -566,8 +506,7 @@ def _target(present: Target, *, max_gap: float | None, min_ratio: float | None, 
     )
 
 
-def _fitted_for(estimator: Fitted) -> Target:
+def _fitted_for(fitted: Fitted) -> Target:
     """The target of the fit, whatever was done since."""
-    settings = RunSettings.of(**restored(estimator.fitted_parameters_), module=None, random_state=None)
-    sizes = tuple(estimator.privacy_.planned_sizes.values())
-    return target_of(train_config(estimator.model_config_.kind, settings.method, sizes, **settings.training))
+    sizes = tuple(fitted.privacy.planned_sizes.values())
+    return target_of(train_config(checked(**vars(fitted.parameters)), fitted.model.kind, sizes))

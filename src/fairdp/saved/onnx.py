@@ -21,7 +21,7 @@ from fairdp.certify.certificate import NotCertified
 from fairdp.data.schema import TableSchema
 from fairdp.errors import InputError, ParameterError, SavedModelError
 from fairdp.networks.model import ScoreModel, public_probe
-from fairdp.saved.folder import CERTIFICATE, PRIVACY, SUMS, TENSORS, Fitted, saved_form, write_model
+from fairdp.saved.folder import CERTIFICATE, PRIVACY, SUMS, TENSORS, FittedEstimator, write_model
 
 OPSET = 18
 # By which a file may differ from the model on the probe: far above rounding, far below another model.
@@ -70,13 +70,13 @@ mean_chance (float[d, n] draw_scores) => (float[n] mean_score) {
 }"""
 
 
-def write_onnx(model: Fitted, out: str | Path) -> None:
+def write_onnx(model: FittedEstimator, out: str | Path) -> None:
     """Write the model to an ONNX file, whole or not at all."""
     check_ending(Path(out))
     write_out(Path(out), onnx_bytes(model))
 
 
-def onnx_bytes(model: Fitted) -> bytes:
+def onnx_bytes(model: FittedEstimator) -> bytes:
     """The content of an ONNX file: records in; their scores, probabilities and decisions out.
 
     Its metadata name, by their hashes, the files that ``model.save`` writes. Refused with a `SavedModelError`: a model
@@ -85,7 +85,7 @@ def onnx_bytes(model: Fitted) -> bytes:
     check_is_fitted(model)
     check_exportable(model)
     with TemporaryDirectory() as folder:
-        write_model(Path(folder) / "model", saved_form(model))
+        write_model(Path(folder) / "model", model.fitted_)
         hashes = hashes_in(Path(folder) / "model")
     return described_onnx(model, hashes)
 
@@ -95,9 +95,9 @@ def check_ending(out: Path) -> None:
         raise ParameterError("out", str(out), "must end in .onnx")
 
 
-def check_exportable(model: Fitted) -> None:
-    if model.predictor_.tosses_coins:
-        how = "by a secret coin for each person" if model.predictor_.flips is None else "by group"
+def check_exportable(model: FittedEstimator) -> None:
+    if model.fitted_.predictor.tosses_coins:
+        how = "by a secret coin for each person" if model.fitted_.predictor.flips is None else "by group"
         raise SavedModelError(
             f"this model decides {how}, but an ONNX file knows the features only; use fairdp predict, or train with "
             "`predictor`='deterministic' and by another method than dp_postprocess."
@@ -115,7 +115,7 @@ def hashes_in(folder: Path) -> dict[str, str]:
     return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
 
 
-def described_onnx(model: Fitted, hashes: Mapping[str, str]) -> bytes:
+def described_onnx(model: FittedEstimator, hashes: Mapping[str, str]) -> bytes:
     from onnx import helper
 
     proto = deployed(model.score_model_)
@@ -125,13 +125,13 @@ def described_onnx(model: Fitted, hashes: Mapping[str, str]) -> bytes:
     return content
 
 
-def _described(model: Fitted, hashes: Mapping[str, str]) -> dict[str, str]:
+def _described(model: FittedEstimator, hashes: Mapping[str, str]) -> dict[str, str]:
     """Metadata for a reader of the file; ONNX holds texts only."""
-    schema = None if model.feature_schema_ is None else TableSchema.from_dict(model.feature_schema_)
-    classes = model.classes_.tolist() if schema is None else [schema.negative, schema.positive]
+    schema = None if model.fitted_.feature_schema is None else TableSchema.from_dict(model.fitted_.feature_schema)
+    classes = list(model.fitted_.classes) if schema is None else [schema.negative, schema.positive]
     names = list(getattr(model, "feature_names_in_", [])) if schema is None else list(schema.feature_names)
-    if isinstance(model.certificate_, NotCertified):
-        promise = f"No bound on a gap between groups is claimed, because {model.certificate_.explanation}."
+    if isinstance(model.fitted_.certificate, NotCertified):
+        promise = f"No bound on a gap between groups is claimed, because {model.fitted_.certificate.explanation}."
     else:
         encoded = "" if schema is None else " by the schema in model.json"
         promise = (
@@ -141,9 +141,9 @@ def _described(model: Fitted, hashes: Mapping[str, str]) -> dict[str, str]:
         )
     return {
         "fairdp_version": fairdp.__version__,
-        "method": model.fitted_parameters_["method"],
-        "epsilon": str(model.privacy_.epsilon),
-        "delta": str(model.privacy_.delta),
+        "method": model.fitted_.parameters.method,
+        "epsilon": str(model.fitted_.privacy.epsilon),
+        "delta": str(model.fitted_.privacy.delta),
         "certificate_sha256": hashes[CERTIFICATE],
         "privacy_sha256": hashes[PRIVACY],
         "model_sha256": hashes[TENSORS],

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fairdp._io import content_of, parsed_json, restore, tensors_in, to_plain
+from fairdp._io import content_of, parsed_json, restore, to_plain
 from fairdp.accounting.mechanisms import RELATION, bound_by, epsilon_spent, joint_multiplier, reading_for
 from fairdp.accounting.plan import SizesNoise, counts_std_of, trial_spends
 from fairdp.accounting.spent import NOISY, READ_FROM_TABLE, PrivacySpent
@@ -25,15 +25,14 @@ from fairdp.data.columns import Binned, Categorical, Column, Numeric
 from fairdp.data.schema import TableSchema
 from fairdp.errors import InputError, SavedModelError
 from fairdp.parameters import NoCertificate
-from fairdp.run.plan import plan_run
-from fairdp.run.settings import declared_sizes, floored
+from fairdp.run.holdout import declared_sizes, floored
+from fairdp.run.plan import held_out_fraction, plan_run, reason_for_no_certificate
 from fairdp.saved.folder import (
     FILES,
     MARKER,
     SCHEMA_VERSION,
     SUMS,
     TENSORS,
-    SavedModel,
     Signed,
     model_files,
     sha256,
@@ -129,14 +128,8 @@ def model_check(recorded: Recorded) -> Check:
     record = recorded.model
     if record.model.kind == "custom":
         return Check("model", True, "has a module of its own, which is code: it is not loaded here.")
-    saved = SavedModel(
-        tensors=tensors_in(recorded.contents[TENSORS], framework="pt")[1],
-        model=record,
-        privacy=recorded.privacy,
-        certificate=recorded.certificate.certificate(),
-    )
     try:
-        model = usable_model(saved)
+        model = usable_model(record)
         schema = None if record.feature_schema is None else TableSchema.from_dict(record.feature_schema)
         if schema is None:
             # Zeros, ones and minus ones, for a model that reads no table.
@@ -245,7 +238,7 @@ def _description(recorded: Recorded) -> Check:
     if model.feature_names is not None and len(model.feature_names) != model.shape[0]:
         wrong.append("feature_names")
     # Only models of groups of their own, which are averaged, leave anything to note: one bound for each group.
-    noted = {"overall_against_group_classifier"} if recorded.settings.method == "fairsmooth" else set()
+    noted = {"overall_against_group_classifier"} if recorded.chosen.method == "fairsmooth" else set()
     bounds = [bound for values in model.notes.values() if isinstance(values, list) for bound in values]
     if set(model.notes) != noted or len(bounds) != len(noted) * len(model.groups):
         wrong.append("notes")
@@ -364,26 +357,22 @@ def _planned(recorded: Recorded) -> Check:
 
     Sizes that were declared are among the settings, so the recorded ones must follow from them.
     """
-    settings, model, privacy = recorded.settings, recorded.model, recorded.privacy
-    fraction = 0.0 if settings.reason_for_no_certificate(len(model.groups)) else settings.certification.fraction
+    chosen, model, privacy, budget = recorded.chosen, recorded.model, recorded.privacy, recorded.budget
+    fraction = held_out_fraction(chosen, n_groups=len(model.groups), epsilon=budget.epsilon)
     sizes = {cell: privacy.planned_sizes[cell] for cell in recorded.cells}
-    declared = [(1 - fraction) * size for size in declared_sizes(settings.group_sizes, tuple(sizes))]
-    again = plan_run(
-        method=settings.method,
+    declared = [(1 - fraction) * size for size in declared_sizes(chosen.group_sizes, tuple(sizes))]
+    _, _, again = plan_run(
+        chosen,
         kind=model.model.kind,
-        budget=settings.budget,
-        training=settings.training,
+        budget=budget,
         sizes=sizes,
         groups=model.groups,
         certify_fraction=fraction,
-        group_sizes=settings.known_sizes,
         noise_seeded=privacy.noise_seeded,
         public_assumptions=privacy.public_assumptions,
-        reading=reading_for(settings.budget, privacy.reading.n_columns) if privacy.reading else None,
+        reading=reading_for(budget, privacy.reading.n_columns) if privacy.reading else None,
         selection=privacy.selection,
-        noise_multiplier=settings.goal.noise_multiplier,
-        n_looks=settings.certification.registration.n_looks,
-    ).privacy
+    )
     # What a ledger adds up is not planned.
     planned, stated = to_plain(again), to_plain(replace(privacy, ledger=None))
     wrong = [name for name in planned if not same(stated[name], planned[name])]
@@ -398,7 +387,8 @@ def _planned(recorded: Recorded) -> Check:
 
 def _uncertified(recorded: Recorded, certificate: NoCertificateRecord) -> Check:
     """That no bound is claimed because none was possible: a bad certificate must not be left out."""
-    reasons = {recorded.settings.reason_for_no_certificate(len(recorded.model.groups))}
+    n_groups, epsilon = len(recorded.model.groups), recorded.budget.epsilon
+    reasons = {reason_for_no_certificate(recorded.chosen, n_groups=n_groups, epsilon=epsilon)}
     # Of another rule than the one that was fitted, whatever was certified before says nothing.
     reasons |= {NoCertificate.RULE_MOVED} if is_moved(recorded) else set()
     passed = certificate.reason in reasons

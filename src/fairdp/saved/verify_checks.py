@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._io import from_plain, json_bytes, parsed_json, tensors_in, to_plain
+from fairdp._io import json_bytes, parsed_json, tensors_in, to_plain
+from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import FRESH_SIZES_SHARE, Recipe
 from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER, NOISY, PUBLIC, PUBLISHED, RANKING, PrivacySpent
 from fairdp.certify.bounds import GapBound, NoisyBinomial, gap_bound, uses_score_box
@@ -25,9 +26,11 @@ from fairdp.defaults import train_config
 from fairdp.frontier.curve import LINE, N_BINS, RAY, Frontier, Target, choose, line_prices
 from fairdp.methods import METHODS
 from fairdp.networks.model import CELL_VALUES
+from fairdp.parameters import Parameters
 from fairdp.run.certifying import target_of
-from fairdp.run.settings import RunSettings
-from fairdp.saved.folder import FILES, TENSORS, ModelRecord, restored
+from fairdp.run.fit import Fitted, network_for
+from fairdp.run.plan import budget_of, checked
+from fairdp.saved.folder import CERTIFICATE, TENSORS, fitted_in
 
 # What somebody who sees that a folder is verified should know.
 SCOPE = (
@@ -75,37 +78,39 @@ class Recorded:
     """The files of a folder, value by value; none of it is trusted yet."""
 
     contents: Mapping[str, bytes]
-    model: ModelRecord
-    privacy: PrivacySpent
+    model: Fitted
     certificate: CertificateRecord | NoCertificateRecord
 
     @classmethod
     def of(cls, contents: Mapping[str, bytes]) -> "Recorded":
         """Read the files; whatever is missing, unknown or of another type is an error."""
-        model, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
-        return cls(
-            contents=contents,
-            model=from_plain(ModelRecord, model),
-            privacy=from_plain(PrivacySpent, privacy),
-            certificate=read_record(certificate),
-        )
+        certificate = read_record(parsed_json(contents[CERTIFICATE]))
+        return cls(contents=contents, model=fitted_in(contents), certificate=certificate)
 
     @property
-    def settings(self) -> RunSettings:
-        """The settings of the run; a module and a seed are not saved, and nothing that is checked needs them."""
-        chosen = RunSettings.of(**restored(self.model.parameters), module=None, random_state=None)
-        return chosen.with_budget(self.model.model.kind, len(self.model.groups))
+    def privacy(self) -> PrivacySpent:
+        """The privacy record."""
+        return self.model.privacy
+
+    @property
+    def chosen(self) -> Parameters:
+        """The parameters of the run; a module and a seed are not saved, and nothing that is checked needs them."""
+        return checked(**vars(self.model.parameters))
+
+    @property
+    def budget(self) -> PrivacyBudget:
+        """The (ε, δ) that was chosen, or that follows."""
+        return budget_of(self.chosen, kind=self.model.model.kind, n_groups=len(self.model.groups))
 
     @property
     def config(self) -> TrainConfig:
-        """The numbers of the run that settings and recorded sizes lead to."""
-        settings, sizes = self.settings, tuple(self.privacy.planned_sizes.values())
-        return train_config(self.model.model.kind, settings.method, sizes, **settings.training)
+        """The numbers of the run that parameters and recorded sizes lead to."""
+        return train_config(self.chosen, self.model.model.kind, tuple(self.privacy.planned_sizes.values()))
 
     @property
     def recipe(self) -> Recipe:
         """Releases of a step, and those beside the steps."""
-        return METHODS[self.settings.method].recipe(self.config, tuple(self.privacy.planned_sizes.values()))
+        return METHODS[self.chosen.method].recipe(self.config, tuple(self.privacy.planned_sizes.values()))
 
     @property
     def tensors(self) -> dict[str, NDArray[Any]]:
@@ -120,7 +125,7 @@ class Recorded:
 
     def cells_of(self, group: str) -> list[str]:
         """The names under which a group's training records were sampled: its own, or one for each label."""
-        if self.model.parameters["grouping"] == "attribute":
+        if self.model.parameters.grouping == "attribute":
             return [group]
         return [f"{group}, label {label}" for label in (0, 1)]
 
@@ -183,11 +188,10 @@ def is_planned(recorded: Recorded) -> bool:
     """True if the network, with its public maps of the inputs, is the one that settings and schema produce."""
     model, schema = recorded.model, recorded.model.feature_schema
     if model.model.kind == "custom":
-        return model.model.bias == recorded.settings.bias
+        return model.model.bias == recorded.chosen.bias
     columns = None if schema is None else TableSchema.from_dict(schema).encoded
-    return same(
-        to_plain(model.model), to_plain(recorded.settings.model_config(model.shape, columns, len(model.groups)))
-    )
+    planned = network_for(recorded.chosen, model.shape, columns, len(model.groups))
+    return same(to_plain(model.model), to_plain(planned))
 
 
 def _not_released(recorded: Recorded, frontier: Frontier) -> Iterator[str]:
@@ -498,14 +502,14 @@ def _registration(recorded: Recorded, certificate: CertificateRecord) -> Check:
     model, chosen, rule = recorded.model, recorded.model.parameters, recorded.model.predictor
     in_order = tuple(metric for metric in _RATES if metric in certificate.metrics)
     wrong = [] if certificate.metrics == in_order == tuple(certificate.gaps) else ["metrics"]
-    if (rule.kind, rule.smoothing) != (chosen["predictor"], chosen["smoothing"]):
+    if (rule.kind, rule.smoothing) != (chosen.predictor, chosen.smoothing):
         wrong.append("predictor")
-    method = METHODS[chosen["method"]]
+    method = METHODS[chosen.method]
     if (rule.flips is not None, model.smoothing is not None) != (method.post_processes, method.smooths):
         wrong.append("method")
     if model.smoothing is not None:
         drawn = (model.smoothing.deviation, model.smoothing.n_draws)
-        wrong += [] if drawn == (chosen["parameter_noise"], chosen["n_draws"]) else ["smoothing"]
+        wrong += [] if drawn == (chosen.parameter_noise, chosen.n_draws) else ["smoothing"]
     if not is_planned(recorded):
         wrong.append("model")
     if isinstance(certificate.about.records, HeldOutRecords):
@@ -517,13 +521,13 @@ def _registration(recorded: Recorded, certificate: CertificateRecord) -> Check:
 def _not_as_fixed(recorded: Recorded, certificate: CertificateRecord) -> Iterator[str]:
     """Fields of a certificate on held-out records that differ from what was chosen before training."""
     chosen, selection = recorded.model.parameters, recorded.privacy.selection
-    metrics = chosen["certify_metrics"] or list(_RATES)
+    metrics = chosen.certify_metrics or list(_RATES)
     fixed = {
-        "confidence": chosen["confidence"],
+        "confidence": chosen.confidence,
         "metrics": tuple(metric for metric in _RATES if metric in metrics),
-        "require_tau": chosen["require_tau"],
-        "n_looks": chosen["n_looks"],
-        "score_share": chosen["score_share"],
+        "require_tau": chosen.require_tau,
+        "n_looks": chosen.n_looks,
+        "score_share": chosen.score_share,
         "expected_trials": selection.expected_trials if selection else 1.0,
     }
     yield from (name for name, value in fixed.items() if getattr(certificate, name) != value)

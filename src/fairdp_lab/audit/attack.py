@@ -20,15 +20,16 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.bounds import release_counts
 from fairdp.data.datasets import synthetic_population
 from fairdp.data.grouped import GroupedData
+from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.methods.functional import coefficients, features_of, l1_sensitivities, noise_scales, noisy_coefficients
 from fairdp.networks.model import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.releases import Release, watching
-from fairdp.run.certifying import prepare_run
-from fairdp.run.fit import fit_run
+from fairdp.run.fit import Progress, begin, train_and_certify
+from fairdp.run.holdout import counted_sizes
+from fairdp.run.plan import checked
 from fairdp.run.predictor import Predictor
-from fairdp.run.settings import Progress, RunSettings, counted_sizes
 from fairdp.training.noise import BoundedSum, add_gaussian_noise
 from fairdp_lab.audit.bounds import (
     EventCounts,
@@ -166,12 +167,13 @@ def watched_run(
     finer = parameters.get("grouping") == "attribute_and_label"
     each = [size / (1 + finer) for size in sizes for _ in range(1 + finer)]
     names = (data.by_label() if finer else data).group_names
-    settings = RunSettings.of(
+    chosen = checked(
         **{**parameters, "random_state": seed, "certify_fraction": 0.0}, group_sizes=dict(zip(names, each, strict=True))
     )
-    prepared = prepare_run(settings, data, Progress())
+    unpaid, progress = Spending(None, command="audit"), Progress()
+    run = begin(chosen, data, unpaid, progress)
     if start is not None:
-        prepared.model.replace_params(torch.from_numpy(np.array(start, dtype=np.float32)))
+        run.model.replace_params(torch.from_numpy(np.array(start, dtype=np.float32)))
     releases: list[Release] = []
 
     def keep(release: Release) -> NDArray[Any]:
@@ -180,12 +182,12 @@ def watched_run(
         return release.noisy
 
     with watching(keep):
-        fitted = fit_run(prepared, Progress())
+        fitted = train_and_certify(run, progress)
     return WatchedRun(
-        plan=prepared.plan,
-        privacy=prepared.privacy,
+        plan=run.plan,
+        privacy=run.privacy,
         releases=tuple(releases),
-        model=fitted.model,
+        model=run.model,
         predictor=fitted.predictor,
     )
 

@@ -35,7 +35,7 @@ from fairdp.own_loop import make_private_fair
 from fairdp.parameters import PARITIES
 from fairdp.releases import OPEN_DOMAIN, Release
 from fairdp.run.fit import reader_for
-from fairdp.run.settings import RunSettings
+from fairdp.run.plan import checked
 from fairdp.tuning import tune
 
 # One raw record: the text of every cell, as it stands in the file.
@@ -528,7 +528,7 @@ def fit_file(table: Path, schema: Path | None, out: Path, settings: Settings, gr
     estimator = FairDPClassifier(**settings)
     reader = None
     if schema is None:
-        resolved = RunSettings.of(**estimator.get_params(deep=False))
+        resolved = checked(**estimator.get_params(deep=False))
         reader = reader_for(resolved, Spending(None, command="fit"), table.name)
     loaded = load_table(
         table,

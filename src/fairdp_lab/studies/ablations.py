@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from fairdp.classifier import FairDPClassifier
+from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.metrics import decision_counts, metrics_of_counts
 from fairdp.paper import LastStep, monte_carlo_error, tau_emp
-from fairdp.run.certifying import PreparedRun, all_heads, is_due, look, prepare_run
-from fairdp.run.fit import train_model
-from fairdp.run.settings import Progress, RunSettings
+from fairdp.run import certifying
+from fairdp.run.certifying import all_heads, is_due, look
+from fairdp.run.fit import Progress, begin, train_model
+from fairdp.run.plan import checked
 from fairdp.training.loop import InterimResults, Trainer
 from fairdp_lab.studies import protocol as printed
 from fairdp_lab.studies.protocol import (
@@ -292,19 +294,19 @@ def _looks(task: _Task, rng: np.random.Generator) -> list[Seen]:
     chosen = FairDPClassifier(
         method="fairdp", random_state=seed, group_sizes=parts.group_sizes, **looks, **settings
     ).get_params(deep=False)
-    prepared = prepare_run(RunSettings.of(**chosen), parts.train, Progress())
+    run = begin(checked(**chosen), parts.train, Spending(None, command="study"), Progress())
     interim, found, test = InterimResults(), list[Seen](), parts.test
 
     def note() -> None:
-        decisions = prepared.predictor.decisions(prepared.model, test.inputs)
+        decisions = run.predictor.decisions(run.model, test.inputs)
         measured = metrics_of_counts(decision_counts(test.y, decisions, test.groups, test.n_groups), test.group_names)
         found.append(
             Seen(
                 dataset=dataset,
                 seed=seed,
                 look=len(found) + 1,
-                certified=look(prepared, interim, prepared.predictor).gaps[METRIC].tau,
-                tau_emp=_tau_emp(prepared),
+                certified=look(run, interim, run.predictor).gaps[METRIC].tau,
+                tau_emp=_tau_emp(run),
                 accuracy=float(str(measured["accuracy"])),
                 positive_rate=float(str(measured["positive_rate"])),
                 test_gap=float(str(measured[f"{METRIC}_difference"])),
@@ -312,22 +314,22 @@ def _looks(task: _Task, rng: np.random.Generator) -> list[Seen]:
         )
 
     def at_step(trainer: Trainer) -> bool:
-        if is_due(prepared, trainer.state.step):
+        if is_due(run, trainer.state.step):
             with all_heads(trainer):
                 note()
         return False
 
-    given = (prepared.plan, prepared.config, prepared.generators, Progress(), None)
-    train_model(prepared.model, prepared.parts.train, *given, interim=interim, look=at_step)
+    given = (run.plan, run.config, run.generators, Progress(), None)
+    train_model(run.model, run.parts.train, *given, interim=interim, look=at_step)
     note()
     return found
 
 
-def _tau_emp(prepared: PreparedRun) -> float:
+def _tau_emp(run: certifying.Run) -> float:
     """The paper's τ_emp of the heads that are looked at, with the noise of one of them, on their training records."""
-    last = LastStep.planned(prepared.plan, prepared.config)
+    last = LastStep.planned(run.plan, run.config)
     assert last is not None
-    return tau_emp(prepared.model, prepared.parts.train, deviation=last.deviations["one_head"])[METRIC]
+    return tau_emp(run.model, run.parts.train, deviation=last.deviations["one_head"])[METRIC]
 
 
 def _lines(runs: Sequence[list[Seen]], target: float) -> list[dict[str, object]]:

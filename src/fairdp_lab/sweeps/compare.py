@@ -26,6 +26,7 @@ from fairdp.commands.records import Source, run_paper_bounds
 from fairdp.data import catalog as sources
 from fairdp.data.catalog import DATASETS
 from fairdp.data.tables import load_table, read_table
+from fairdp.defaults import kind_of, train_config
 from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.ledger.costs import reading_cost
 from fairdp.ledger.ledger import Spending
@@ -35,8 +36,8 @@ from fairdp.paper import BoundsAt
 from fairdp.parameters import paper_settings
 from fairdp.randomness import Generators
 from fairdp.report.charts import PROVENANCE, SUMMARY
-from fairdp.run.fit import PrivateSchemaReader
-from fairdp.run.settings import RunSettings
+from fairdp.run.fit import PrivateSchemaReader, network_for
+from fairdp.run.plan import checked
 from fairdp.saved.folder import check_place
 from fairdp_lab.drawing import save_figure, tradeoff_figure
 from fairdp_lab.sweeps.fits import (
@@ -136,9 +137,9 @@ def _check(fit: Fit) -> None:
     parameters = FairDPClassifier(method=fit.method, random_state=fit.seed, **dict(fit.settings)).get_params(deep=False)
     sizes = tuple(float(size) for size in train.group_sizes)
     try:
-        settings = RunSettings.of(**parameters)
-        settings.train_config(train.X.shape[1:], sizes)
-        settings.model_config(train.X.shape[1:], None, train.n_groups)
+        chosen, shape = checked(**parameters), train.X.shape[1:]
+        train_config(chosen, kind_of(chosen, shape), sizes)
+        network_for(chosen, shape, None, train.n_groups)
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in _variant(fit).items())
         raise DataError(f"`grid` has a value of the wrong kind among {shown} ({error}).") from None

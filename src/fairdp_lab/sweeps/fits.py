@@ -30,7 +30,6 @@ from fairdp.methods import METHODS
 from fairdp.metrics import Counts, at_positive_rate, decision_counts
 from fairdp.paper import paper_bounds_of
 from fairdp.randomness import derived_key
-from fairdp.run.settings import Progress, paid_by
 
 # Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())
@@ -308,14 +307,14 @@ def table_of(population: Population) -> str:
 
 
 @contextmanager
-def paying(payment: Payment | None, population: Population, method: str) -> Iterator[Progress]:
+def paying(payment: Payment | None, population: Population, method: str) -> Iterator[Spending]:
     """Of one training: what is spent is written before it is released, and completed at the end.
 
     A method that is not private is a yardstick for the data holder's eyes, and promises nothing to add up.
     """
     source, table = population.source, table_of(population)
     if payment is None or not table or not METHODS[method].private:
-        yield Progress()
+        yield Spending(None, command="compare")
         return
     assert source is not None
     assert source.table is not None
@@ -329,7 +328,7 @@ def paying(payment: Payment | None, population: Population, method: str) -> Iter
         schema = load(population).schema
         for rows in table_batches(source.table, PLAIN if schema is None else schema.format):
             spending.observe(rows, () if schema is None else schema.table_columns)
-        yield paid_by(spending, table)
+        yield spending
         spending.complete()
 
 
@@ -435,8 +434,9 @@ def figures_of(fit: Fit, *, random_state: int, payment: Payment | None = None) -
     parts = load(fit.population)
     settings = {"group_sizes": parts.group_sizes} | dict(fit.settings)
     model = FairDPClassifier(method=fit.method, random_state=random_state, **settings)
-    with paying(payment, fit.population, fit.method) as progress:
-        model.fit_grouped(parts.train, feature_schema=parts.described(), progress=progress)
+    model.table = table_of(fit.population) or model.table
+    with paying(payment, fit.population, fit.method) as spending:
+        model.fit_grouped(parts.train, feature_schema=parts.described(), spending=spending)
     measured = {name: value for name, value in measure(model, parts.test).items() if isinstance(value, float)}
     metric = f"{settings.get('parity', 'demographic_parity')}_difference"
     found = {**measured, "gap": measured[metric], **_spent(model), **_certified(model)}
