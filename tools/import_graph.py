@@ -30,7 +30,7 @@ LAYERS = """
     paper
     evaluation
     classifier
-    own_loop tuning
+    own_loop tuning records
     report
     commands
     cli

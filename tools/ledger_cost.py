@@ -21,7 +21,7 @@ import yaml
 
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
+from fairdp.records import Source
 from fairdp.ledger.costs import Cost, composed
 from fairdp.ledger.ledger import Claim, Ledger
 

@@ -31,7 +31,7 @@ from fairdp.cli.options import (
     taken_ledger,
 )
 from fairdp.cli.printing import print_json, print_table, print_warnings
-from fairdp.commands.console import say, saying_which_trainings_are_kept
+from fairdp.cli.terminal import say, saying_which_trainings_are_kept
 
 if TYPE_CHECKING:
     from fairdp.paper import PaperBounds
@@ -296,7 +296,7 @@ def paper_bounds(
     diagnostics, and none is a guarantee for this model: see `fairdp certify`. The figures are exact, so they are for
     the data holder's eyes only: the privacy guarantee does not cover them.
     """
-    from fairdp.commands.records import run_paper_bounds
+    from fairdp.records import run_paper_bounds
 
     options = {"confidence": confidence, "release_epsilon": release_epsilon, "random_state": seed}
     found = run_paper_bounds(folder, table, dataset, written=taken_format(written), **options)
@@ -466,7 +466,7 @@ def compare(
     """
     if backend is not None and (backend == "dask") != (scheduler is not None):
         raise click.UsageError("--backend dask and --scheduler ADDRESS go together.")
-    from fairdp.commands.console import progress_bar
+    from fairdp.cli.terminal import progress_bar
     from fairdp_lab.sweeps.compare import (
         Comparison,
         holder_key,
@@ -517,7 +517,7 @@ def _populations(
     dataset: tuple[str, ...] | None, table: Path | None, of_table: dict[str, Any], key: bytes | None
 ) -> "tuple[Population, ...]":
     """The records to compare on, data sets or a table; loading them says what is missing."""
-    from fairdp.commands.records import Source
+    from fairdp.records import Source
     from fairdp_lab.sweeps.fits import Population
 
     # Models are compared by what they do on test records.

@@ -11,15 +11,15 @@ import yaml
 
 from data.test_stored_rows import SCHEMA, frame
 from fairdp import _io as _scratch
-from fairdp.commands import records
-from fairdp.commands import records as measuring
+from fairdp import records
+from fairdp import records as measuring
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source, load_records
 from fairdp.data import grouped, tables
 from fairdp.data import grouped as splits
 from fairdp.data import grouped as stored_rows
 from fairdp.data.grouped import GroupedData, StoredRows, split_by_own_coin
 from fairdp.ledger.ledger import Ledger
+from fairdp.records import Source, load_records
 from fairdp.training import sums as surveys
 from fairdp_lab.audit import replay as pairs
 from fairdp_lab.audit.replay import ReplayReport

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fairdp.cli import fairdp
-from fairdp.commands.console import in_flags
+from fairdp.cli.terminal import in_flags
 from fairdp.errors import DataError, ParameterError
 
 FIT = fairdp.every_command()["fit"]

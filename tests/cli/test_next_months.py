@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from drifting_tables import next_month, this_month, written
-from fairdp.commands import records as saved_models
+from fairdp import records as saved_models
 from fairdp.commands.use import run_predict
 from fairdp.data import columns
 from fairdp.data.schema import read_schema

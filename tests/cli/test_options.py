@@ -5,7 +5,7 @@ import pytest
 
 from fairdp.cli import fairdp
 from fairdp.cli.options import NAMES, NUMBERS, SECTIONS, WHOLE_NUMBERS, SectionedCommand, options_by_section
-from fairdp.commands.console import help_in_flags
+from fairdp.cli.terminal import help_in_flags
 from fairdp.defaults import default_text
 from fairdp.parameters import DECLARED, GROUPS
 

@@ -232,7 +232,7 @@ def test_a_worker_that_is_lost_before_anything_began_is_started_again(place):
     assert entries(place / "ledger") == 1
     stopped = by_torchrun(2, [str(HERE / "killed.py"), "1", "12", "note", *fit], cwd=place)
     assert (stopped.code, (place / "run").exists()) == (1, True)
-    killing[2] = "fairdp.commands.records:read_checkpoint"
+    killing[2] = "fairdp.records:read_checkpoint"
     ended = by_torchrun(2, [*killing, *fit, "--resume"], restarts=1, cwd=place, seconds=120)
     assert ended.code == 0, ended.err
     assert model_in(place / "model") == model_in(place / "alone")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cli_cases import SCHEMA, people
-from fairdp.commands.records import Source
+from fairdp.records import Source
 
 
 @pytest.fixture

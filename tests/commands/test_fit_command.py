@@ -10,11 +10,11 @@ import pytest
 
 from cli_cases import people
 from fairdp.accounting.spent import READ_FROM_TABLE
-from fairdp.commands.console import progress_bar
+from fairdp.cli.terminal import progress_bar
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import load_records, load_saved, run_evaluate
 from fairdp.commands.use import run_predict
 from fairdp.ledger.ledger import Spending
+from fairdp.records import load_records, load_saved, run_evaluate
 from pool import SHORT
 
 UNCERTIFIED = (*SHORT, "--certify-fraction", 0)

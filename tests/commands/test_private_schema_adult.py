@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
 from fairdp.data.catalog import find
 from fairdp.data.datasets import adult_full_schema, read_adult
+from fairdp.records import Source
 
 
 @pytest.mark.more

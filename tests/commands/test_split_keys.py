@@ -8,9 +8,9 @@ import pytest
 from cli_cases import people
 from fairdp.commands import fit
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import load_records, new_split_key, record_hashes
 from fairdp.data.grouped import _chosen_by_own_coin
 from fairdp.data.tables import load_table
+from fairdp.records import load_records, new_split_key, record_hashes
 from fairdp.run.checkpoint import CheckpointWriter
 from statistical import assert_binomial
 

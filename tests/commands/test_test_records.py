@@ -14,9 +14,9 @@ from pyarrow import parquet as pq
 from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
 from fairdp.cli import main
-from fairdp.commands.records import load_records, training_sizes
 from fairdp.errors import InputError
 from fairdp.ledger.ledger import Ledger, ledger_path
+from fairdp.records import load_records, training_sizes
 
 SHORT = ("--epsilon", 2, "--n-steps", 20, "--sample-rate", 0.2, "--seed", 0, "--method", "fairdp", "--no-ledger")
 SHORT = (*SHORT, "--certify-metrics", "demographic_parity")

@@ -9,15 +9,15 @@ import pytest
 import yaml
 
 from cli_cases import SCHEMA, people
+from fairdp import records
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands import records
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source, new_split_key
 from fairdp.data import grouped as splits
 from fairdp.data import tables
 from fairdp.data.grouped import split_by_own_coin
 from fairdp.data.schema import read_schema
 from fairdp.ledger.ledger import Ledger
+from fairdp.records import Source, new_split_key
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from fairdp.commands import use as predict
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
 from fairdp.commands.use import run_predict
 from fairdp.data.cells import number_of, numbers_of
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema, read_schema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, read_table
 from fairdp.errors import DataError
+from fairdp.records import Source
 
 UTC = datetime.UTC
 CODES = ["01", "1", "1.0", "001", "0A", "02", "2", "x", " x ", "X", "other", "?", "True", "true", "TRUE", "0.10", "0.1"]

@@ -8,11 +8,11 @@ from classifier_cases import CERTIFIED, SHORT, Watching, fitted, people
 from fairdp import METHODS, FairDPClassifier
 from fairdp.accounting.spent import BY_LABEL
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.methods.functional import bounded_inputs
 from fairdp.metrics import decision_counts
 from fairdp.networks.model import BoundedInputs
+from fairdp.records import Source
 from fairdp.run.fit import Progress
 
 pytestmark = pytest.mark.usefixtures("rough_bounds")

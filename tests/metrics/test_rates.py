@@ -11,7 +11,6 @@ from scipy.stats import norm
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from classifier_cases import fitted, people
-from fairdp.commands.records import measure
 from fairdp.data.grouped import GroupedData
 from fairdp.metrics import (
     area_under_roc,
@@ -24,6 +23,7 @@ from fairdp.metrics import (
     fairness_metrics,
     group_rates,
 )
+from fairdp.records import measure
 from metric_cases import NAMES, sample
 from statistical import assert_rate_at_most
 

@@ -15,13 +15,13 @@ from torch import from_numpy, nn
 
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
 from fairdp.commands.use import run_predict
 from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import read_table
 from fairdp.networks.model import ScoreModel
 from fairdp.networks.rows import SplineFeatures
+from fairdp.records import Source
 from fairdp.run.predictor import NO_COLUMN, SUFFICE, Reference, _held_values, lines_of, reasons_of, references_of
 from reason_cases import APPLICANTS, BY_HAND, EVERYBODY, applicants, by_hand
 

@@ -13,9 +13,9 @@ from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
 from fairdp.accounting.plan import SizesNoise
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
 from fairdp.data.grouped import GroupedData
 from fairdp.randomness import Generators
+from fairdp.records import Source
 from fairdp.releases import watching
 from fairdp.run.fit import Progress
 from fairdp.run.holdout import counted_sizes, floored, hold_out

@@ -14,9 +14,7 @@ import click
 
 from fairdp.cli.check import certify, ledger, report, shift, sign, verify
 from fairdp.cli.options import OrderedGroup
-from fairdp.cli.train import fit, retarget, schema, tune
-from fairdp.cli.use import data, evaluate, export, methods, plan, predict
-from fairdp.commands.console import (
+from fairdp.cli.terminal import (
     BAD_INPUT,
     DONE,
     INTERNAL,
@@ -31,6 +29,8 @@ from fairdp.commands.console import (
     is_ending,
     say,
 )
+from fairdp.cli.train import fit, retarget, schema, tune
+from fairdp.cli.use import data, evaluate, export, methods, plan, predict
 from fairdp.distributed import ALONE, Disagreement, ProcessGroup, WorkerLost, note, noted, process_group, world_size
 from fairdp.errors import InputError
 

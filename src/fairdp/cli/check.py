@@ -18,7 +18,7 @@ from fairdp.cli.options import (
     taken_ledger,
     verbose_option,
 )
-from fairdp.commands.console import exit_unless_met, ignore_broken_pipe, say
+from fairdp.cli.terminal import exit_unless_met, ignore_broken_pipe, say
 
 _ledger_option = click.option(
     "--ledger",
@@ -241,7 +241,7 @@ def shift(folder: Path, gamma: tuple[float, ...], as_json: bool) -> None:
     equalized odds do not change under such a shift. If the people within a group and label change, nothing is promised.
     """
     from fairdp.cli.printing import METRIC_NAMES, print_json, print_table
-    from fairdp.commands.records import run_shift
+    from fairdp.records import run_shift
 
     report = run_shift(folder, gamma)
     if as_json:

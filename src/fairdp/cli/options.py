@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from fairdp.commands.console import help_in_flags
+from fairdp.cli.terminal import help_in_flags
 from fairdp.parameters import CERTIFICATE, DATA, DECLARED, EXPERT, PRIVACY, TARGET, Declaration
 
 if TYPE_CHECKING:
-    from fairdp.commands.records import Source
     from fairdp.data.schema import TableFormat
+    from fairdp.records import Source
 
 
 SEARCH, OUTPUT = "Search", "Output"
@@ -408,7 +408,7 @@ def taken_ledger(parameters: dict[str, Any]) -> Path | None:
 
 def pop_source_options(parameters: dict[str, Any]) -> "Source":
     """Where a command's records come from, taken out of its options."""
-    from fairdp.commands.records import Source
+    from fairdp.records import Source
 
     names_of_options = (
         "table",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp._io import json_bytes, to_plain
 from fairdp.accounting.spent import PUBLISHED
-from fairdp.commands.console import help_in_flags
+from fairdp.cli.terminal import help_in_flags
 from fairdp.config import SHARE
 from fairdp.parameters import CERTIFIABLE
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from fairdp.commands.check import CertificateReport, LedgerReport
     from fairdp.commands.fit import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
-    from fairdp.commands.records import EvaluationReport
     from fairdp.commands.use import RetargetReport
     from fairdp.frontier.curve import FrontierPoint
     from fairdp.frontier.verdict import GroupOutlook, Quality, TargetMet, Verdict
+    from fairdp.records import EvaluationReport
     from fairdp.saved.verify_checks import Check
 
 

@@ -24,7 +24,7 @@ from fairdp.cli.options import (
     taken_ledger,
     verbose_option,
 )
-from fairdp.commands.console import exit_unless_good, exit_unless_met, explain_checkpoint, ignore_broken_pipe, say
+from fairdp.cli.terminal import exit_unless_good, exit_unless_met, explain_checkpoint, ignore_broken_pipe, say
 from fairdp.distributed import process_group
 from fairdp.parameters import ASSUMED, DATA, DECLARED, DEFAULT_EPSILON, paper_settings
 

@@ -17,7 +17,7 @@ from fairdp.cli.options import (
     seed_option,
     taken_format,
 )
-from fairdp.commands.console import say
+from fairdp.cli.terminal import say
 from fairdp.parameters import CERTIFICATE, DATA, DECLARED
 
 
@@ -91,7 +91,7 @@ def evaluate(
     The figures are exact, so they are for the data holder's eyes only: the privacy guarantee does not cover them.
     """
     from fairdp.cli.printing import print_evaluation
-    from fairdp.commands.records import run_evaluate
+    from fairdp.records import run_evaluate
 
     report = run_evaluate(folder, table, dataset, confidence=confidence, seed=seed, written=taken_format(written))
     print_evaluation(report, as_json=as_json)

@@ -28,8 +28,7 @@ from fairdp.certify.certificate import (
 )
 from fairdp.certify.statement import certificate_record, certificate_statement
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.console import say_cell_issues, say_spent
-from fairdp.commands.records import load_for_dataset, load_saved
+from fairdp.cli.terminal import say_cell_issues, say_spent
 from fairdp.config import Preregistration
 from fairdp.data.columns import CellIssues, OnIssue, counts_by_column
 from fairdp.data.grouped import GroupedData
@@ -41,6 +40,7 @@ from fairdp.ledger.ledger import Ledger, Receipt, Spending
 from fairdp.ledger.store import Entry, Limit, record_total, table_total
 from fairdp.parameters import SMALLEST_EPSILON
 from fairdp.randomness import Generators
+from fairdp.records import load_for_dataset, load_saved
 from fairdp.run.certifying import ScoreTally, count_decisions, release_certificate
 from fairdp.run.holdout import counted_sizes
 from fairdp.saved.folder import check_place, is_signed, write_model

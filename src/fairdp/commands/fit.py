@@ -14,21 +14,7 @@ from fairdp.accounting.spent import PUBLIC, PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.statement import certificate_record, certificate_statement
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.console import progress_bar, say, say_cell_issues, say_spent
-from fairdp.commands.records import (
-    Records,
-    Source,
-    hidden_beforehand,
-    keep_split_key,
-    kept_split_key,
-    load_records,
-    measured,
-    new_split_key,
-    say_equal,
-    split_key_path,
-    training_sizes,
-    warnings_of,
-)
+from fairdp.cli.terminal import progress_bar, say, say_cell_issues, say_spent
 from fairdp.data.catalog import DATASETS
 from fairdp.data.columns import counts_by_column
 from fairdp.defaults import kind_of
@@ -39,6 +25,20 @@ from fairdp.frontier.verdict import Verdict
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.randomness import seed_of
+from fairdp.records import (
+    Records,
+    Source,
+    equal_records,
+    hidden_beforehand,
+    keep_split_key,
+    kept_split_key,
+    load_records,
+    measured,
+    new_split_key,
+    split_key_path,
+    training_sizes,
+    warnings_of,
+)
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import check_new, resumed_checkpoint
 from fairdp.run.fit import PrivateSchemaReader, Progress, keep_reading, reader_for, reading_path
@@ -192,7 +192,9 @@ def run_fit(task: FitTask) -> FitReport:
     with place, Spending(path, command=command, budget=task.budget, checkpoint=task.checkpoint) as spending:
         estimator, records = _fitted(task, spending)
         estimator.release(privacy=replace(estimator.privacy_, ledger=spending.note()))
-        say_equal(records.train, records.test, source.test)
+        equal = None if source.test is None else equal_records(records.train, records.test, source.test)
+        if equal is not None:
+            say(f"warning: {equal}")
         n_certify, metrics = measured(estimator, records.test, private=task.private_metrics)
         saved = [] if out is None else save_fitted(estimator, out, task.checkpoint)
         say_spent(spending)

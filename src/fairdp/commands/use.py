@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fairdp._io import draft_of, refuse_existing, to_plain, write_out
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.console import say_cell_issues
-from fairdp.commands.records import load_saved
+from fairdp.cli.terminal import say_cell_issues
 from fairdp.data.cells import spellings_of
 from fairdp.data.columns import CellIssues, OnIssue, counts_by_column, refuse_unreadable, summed
 from fairdp.data.grouped import BATCH
@@ -28,6 +27,7 @@ from fairdp.data.tables import table_batches
 from fairdp.errors import DataError, ParameterError, SavedModelError
 from fairdp.frontier.curve import FrontierPoint, frontier_points
 from fairdp.frontier.verdict import Verdict
+from fairdp.records import load_saved
 from fairdp.run.predictor import declared_for_reasons
 from fairdp.saved.folder import (
     CERTIFICATE,

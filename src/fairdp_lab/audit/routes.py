@@ -25,7 +25,6 @@ from fairdp.accounting.mechanisms import LaplaceRelease
 from fairdp.accounting.spent import CELLS, CENTRE, DIRECTION, FREQUENCIES, FRONTIER, RANKING, PrivacySpent
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit import FitTask, run_fit
-from fairdp.commands.records import Source
 from fairdp.data.grouped import split_by_own_coin
 from fairdp.data.infer import infer_schema
 from fairdp.data.tables import load_table
@@ -33,6 +32,7 @@ from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.own_loop import make_private_fair
 from fairdp.parameters import PARITIES
+from fairdp.records import Source
 from fairdp.releases import OPEN_DOMAIN, Release
 from fairdp.run.fit import reader_for
 from fairdp.run.plan import checked

@@ -22,7 +22,6 @@ from fairdp._io import content_of, from_plain, json_bytes, parsed_json, read_key
 from fairdp.accounting.mechanisms import PrivacyBudget, Reading, reading_epsilon, reading_for
 from fairdp.classifier import FairDPClassifier
 from fairdp.commands.fit import FitReport, FitTask, run_fit
-from fairdp.commands.records import Source, run_paper_bounds
 from fairdp.data import catalog as sources
 from fairdp.data.catalog import DATASETS
 from fairdp.data.tables import load_table, read_table
@@ -35,6 +34,7 @@ from fairdp.metrics import collapse_warning
 from fairdp.paper import BoundsAt
 from fairdp.parameters import paper_settings
 from fairdp.randomness import Generators
+from fairdp.records import Source, run_paper_bounds
 from fairdp.report.charts import PROVENANCE, SUMMARY
 from fairdp.run.fit import PrivateSchemaReader, network_for
 from fairdp.run.plan import checked

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from fairdp._format import with_error
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.records import Source, load_records, measure
 from fairdp.data.catalog import load_dataset
 from fairdp.data.datasets import N_TEST, N_TRAIN, synthetic_population
 from fairdp.data.grouped import GroupedData
@@ -30,6 +29,7 @@ from fairdp.methods import METHODS
 from fairdp.metrics import Counts, at_positive_rate, decision_counts
 from fairdp.paper import paper_bounds_of
 from fairdp.randomness import derived_key
+from fairdp.records import Source, load_records, measure
 
 # Positive rates at which a model without a target is also measured, as a control; small ones are where gaps bend.
 CONTROL_RATES = tuple(np.concatenate([np.arange(0, 0.05, 0.0025), np.arange(0.05, 1.001, 0.01)]).round(4).tolist())

@@ -19,7 +19,7 @@ from fairdp.accounting.spent import FRONTIER, PUBLISHED, READ_FROM_TABLE
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.certify.statement import estimated_metrics
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.console import say, say_cell_issues
+from fairdp.cli.terminal import say_cell_issues
 from fairdp.data.catalog import DATASETS, load_dataset
 from fairdp.data.columns import CellIssues, OnIssue, counts_by_column, ignore_issues, refuse_unreadable
 from fairdp.data.datasets import group_names
@@ -413,16 +413,15 @@ def measured(estimator: FairDPClassifier, test: GroupedData, *, private: bool) -
     return estimator.n_certify_, measure(estimator, test)
 
 
-def say_equal(train: GroupedData, test: GroupedData, path: Path | None) -> None:
-    """Tell the data holder, and nobody else, of records in a test file that are in the training table too."""
-    if path is None:
-        return
+def equal_records(train: GroupedData, test: GroupedData, path: Path) -> str | None:
+    """A warning for the data holder, and nobody else, of records in a test file that the training table has too."""
     equal = int(np.isin(record_hashes(test), record_hashes(train)).sum())
-    if equal:
-        say(
-            f"warning: {equal} of the {test.n_samples} records in {str(path)!r} equal some of the training table; if "
-            "they are the same people, results on them are optimistic."
-        )
+    if not equal:
+        return None
+    return (
+        f"{equal} of the {test.n_samples} records in {str(path)!r} equal some of the training table; if they are the "
+        "same people, results on them are optimistic."
+    )
 
 
 def record_hashes(data: GroupedData) -> NDArray[np.uint64]:
