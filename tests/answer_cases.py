@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
-from fairdp.commands.fit import FitReport
+from fairdp.fitting import FitReport
 from fairdp.frontier.verdict import Quality, TargetMet, Verdict, verdict_lines
 from fairdp.parameters import NoCertificate, Parameters
 from fairdp.run.plan import plan_run

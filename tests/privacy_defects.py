@@ -321,17 +321,20 @@ def noted(note: Callable[[Any], list[float]]) -> Callable[[Any], Any]:
     """A run that writes something about its records into its notes, which are saved."""
 
     def change(original: Any) -> Any:
-        return lambda run, progress: replace(original(run, progress), notes={"note": note(run.parts.train)})
+        return lambda run, *given, **named: replace(
+            original(run, *given, **named), notes={"note": note(run.parts.train)}
+        )
 
     return change
 
 
 def counted_besides(original: Any) -> Any:
-    def run(prepared_run: Any, progress: Any) -> Any:
-        sizes = prepared_run.parts.train.group_sizes
+    def run(*given: Any, **named: Any) -> Any:
+        begun = original(*given, **named)
+        sizes = begun.parts.train.group_sizes
         drawn = np.random.default_rng(0).laplace(size=len(sizes))
         release(sizes + drawn, purpose="sizes", law="laplace", scale=1.0, exact=sizes.astype(float))
-        return original(prepared_run, progress)
+        return begun
 
     return run
 
@@ -375,18 +378,18 @@ DEFECTS = (
     Defect(
         name="an exact count of the records in a file",
         mended=True,
-        patch=_instead(running, "train_and_certify", noted(lambda data: [float(data.n_samples)])),
+        patch=_instead(running, "finish", noted(lambda data: [float(data.n_samples)])),
         found="$.notes.note[0]",
     ),
     Defect(
         name="a hash of the records in a file",
         mended=True,
-        patch=_instead(running, "train_and_certify", noted(_hash)),
+        patch=_instead(running, "finish", noted(_hash)),
         found="$.notes.note[0]",
     ),
     Defect(
         name="an exact mean of the records in a file",
-        patch=_instead(running, "train_and_certify", noted(lambda data: [float(data.X.mean())])),
+        patch=_instead(running, "finish", noted(lambda data: [float(data.X.mean())])),
         found="$.notes.note[0]",
     ),
     Defect(
@@ -531,7 +534,7 @@ DEFECTS = (
     ),
     Defect(
         name="a noisy count that nobody accounts for",
-        patch=_instead(running, "train_and_certify", counted_besides),
+        patch=_instead(running, "begin", counted_besides),
         found="(sizes)",
     ),
 )

@@ -31,6 +31,7 @@ LAYERS = """
     evaluation
     classifier
     own_loop tuning records
+    fitting
     report
     commands
     cli

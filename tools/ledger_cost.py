@@ -20,10 +20,10 @@ import pandas as pd
 import yaml
 
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
-from fairdp.commands.fit import FitTask, run_fit
-from fairdp.records import Source
+from fairdp.fitting import fit_source
 from fairdp.ledger.costs import Cost, composed
 from fairdp.ledger.ledger import Claim, Ledger
+from fairdp.records import Source
 
 # As Adult: so many rows, numeric columns, and columns of categories.
 ROWS, NUMERIC, WORDS = 45_222, 6, 8
@@ -99,7 +99,7 @@ def fit_cost(folder: Path, runs: int) -> list[str]:
             test_fraction=0.2,
         )
         parameters = {"method": "dpsgd", "n_steps": 2, "sample_rate": 0.01, "certify_fraction": 0.0, "random_state": 0}
-        run_fit(FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=None, ledger=ledger))
+        fit_source(source, parameters, ledger=ledger)
 
     # The noise is sought once, and is not what is measured.
     fit("people", None)

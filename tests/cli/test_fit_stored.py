@@ -13,11 +13,11 @@ from data.test_stored_rows import SCHEMA, frame
 from fairdp import _io as _scratch
 from fairdp import records
 from fairdp import records as measuring
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.data import grouped, tables
 from fairdp.data import grouped as splits
 from fairdp.data import grouped as stored_rows
 from fairdp.data.grouped import GroupedData, StoredRows, split_by_own_coin
+from fairdp.fitting import fit_source
 from fairdp.ledger.ledger import Ledger
 from fairdp.records import Source, load_records
 from fairdp.training import sums as surveys
@@ -68,8 +68,7 @@ def source_of(folder: Path, cache: Path | None = None, name: str = "people.csv")
 
 def published(source: Source, out: Path, settings: dict, ledger: Path | None = None) -> dict[str, bytes]:
     """All files of a model but the one that says when it was made, and what else the command says."""
-    task = FitTask(source=source, parameters=settings, checkpoint=None, resume=False, out=out, ledger=ledger)
-    report = run_fit(task)
+    report = fit_source(source, settings, out=out, ledger=ledger)
     said = json.dumps([report.n_train, report.n_certify, report.n_test, report.metrics, report.treated], default=str)
     files = {path.name: path.read_bytes() for path in out.iterdir()}
     named = {name: files[name] for name in ("model.safetensors", "certificate.json", "privacy.json")}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cli_cases import SCHEMA, people
-from fairdp.commands import fit
+from fairdp import fitting
 from pool import SHORT
 
 FIT = ("fit", "--dataset", "synthetic")
@@ -41,23 +41,23 @@ def test_what_is_kept_is_said_and_no_more(run, monkeypatch, tmp_path, before, wr
     for path in before:
         path.write_text("something")
 
-    def interrupted(task):
+    def interrupted(*given, **options):
         for path in written:
             path.parent.mkdir(exist_ok=True)
             path.write_text("something")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit, "run_fit", interrupted)
+    monkeypatch.setattr(fitting, "fit_source", interrupted)
     result = run(*FIT, *options)
     assert (result.code, result.out, result.err) == (130, "", f"fairdp: interrupted: {line}")
 
 
 def test_a_terminated_run_says_so_with_a_code_of_its_own(run, monkeypatch):
-    def terminated(task):
+    def terminated(*given, **options):
         signal.raise_signal(signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(fit, "run_fit", terminated)
+    monkeypatch.setattr(fitting, "fit_source", terminated)
     result = run(*FIT)
     assert (result.code, result.out) == (143, "")
     assert result.err == f"fairdp: terminated: {NOTHING}; with --checkpoint FILE a run can be continued.\n"
@@ -65,14 +65,14 @@ def test_a_terminated_run_says_so_with_a_code_of_its_own(run, monkeypatch):
 
 
 def test_a_second_signal_does_not_cut_the_clearing_up_short(run, monkeypatch, tmp_path):
-    def terminated(task):
+    def terminated(*given, **options):
         try:
             signal.raise_signal(signal.SIGTERM)
         finally:
             signal.raise_signal(signal.SIGTERM)
             (tmp_path / "cleared").touch()
 
-    monkeypatch.setattr(fit, "run_fit", terminated)
+    monkeypatch.setattr(fitting, "fit_source", terminated)
     assert run(*FIT).code == 143
     assert (tmp_path / "cleared").exists()
 
@@ -80,15 +80,15 @@ def test_a_second_signal_does_not_cut_the_clearing_up_short(run, monkeypatch, tm
 def test_an_error_that_a_signal_has_led_to_is_no_fault_of_the_program(run, monkeypatch):
     """Cut off by a signal, an import may fail in words of its own when it is tried again."""
 
-    def terminated(task):
+    def terminated(*given, **options):
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         raise ImportError("is already registered")
 
-    monkeypatch.setattr(fit, "run_fit", terminated)
+    monkeypatch.setattr(fitting, "fit_source", terminated)
     result = run(*FIT)
     assert (result.code, result.err) == (143, "fairdp: terminated: no file was left half-written.\n")
-    monkeypatch.setattr(fit, "run_fit", lambda task: 1 / 0)
+    monkeypatch.setattr(fitting, "fit_source", lambda *given, **options: 1 / 0)
     assert run(*FIT).code == 3
 
 

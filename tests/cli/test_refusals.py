@@ -222,10 +222,10 @@ def test_a_model_is_not_measured_on_data_of_another_kind(refused, taken):
 def test_a_mistake_in_the_program_is_no_bad_input(refused, monkeypatch, mistake):
     """Exit code 3 and one line that asks for a report; an error of the library is not one of the user's."""
 
-    def broken(task):
+    def broken(*given, **options):
         raise mistake("float division\nby zero")
 
-    monkeypatch.setattr("fairdp.commands.fit.run_fit", broken)
+    monkeypatch.setattr("fairdp.fitting.fit_source", broken)
     refused(*FIT, code=cli.INTERNAL)
     monkeypatch.setenv("FAIRDP_DEBUG", "1")
     with pytest.raises(mistake):

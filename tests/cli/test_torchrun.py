@@ -207,7 +207,7 @@ def test_a_worker_without_the_test_file_is_noticed_before_columns_are_paid_for(p
     assert not (place / "ledger").exists() or entries(place / "ledger") == 0
 
 
-@pytest.mark.parametrize("moment", ["fairdp.commands.fit:measured", "after:fairdp.commands.fit:write_model"])
+@pytest.mark.parametrize("moment", ["fairdp.fitting:measured", "after:fairdp.fitting:write_model"])
 def test_what_is_left_to_do_after_training_is_done_by_the_next_start(place, moment):
     """The first worker is lost before it has written the model, over an older one; or before it has cleared up."""
     shutil.copytree(place / "alone", place / "model")
@@ -226,7 +226,7 @@ def test_a_worker_that_is_lost_before_anything_began_is_started_again(place):
     """With a model of old in the place, and while a checkpoint is read: neither is a reason to refuse."""
     shutil.copytree(place / "alone", place / "model")
     fit = [*FIT, "--ledger", "ledger", "--checkpoint", "run", "--out", "model", "--overwrite"]
-    killing = [str(HERE / "killed.py"), "1", "fairdp.commands.fit:load_records", "note"]
+    killing = [str(HERE / "killed.py"), "1", "fairdp.fitting:load_records", "note"]
     ended = by_torchrun(2, [*killing, *fit], restarts=1, cwd=place, seconds=120)
     assert ended.code == 0, ended.err
     assert entries(place / "ledger") == 1

@@ -11,8 +11,8 @@ import pytest
 from cli_cases import people
 from fairdp.accounting.spent import READ_FROM_TABLE
 from fairdp.cli.terminal import progress_bar
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.use import run_predict
+from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.ledger import Spending
 from fairdp.records import load_records, load_saved, run_evaluate
 from pool import SHORT
@@ -22,8 +22,9 @@ ONE = {"certify_metrics": ("demographic_parity",)}
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "random_state": 0, **ONE}
 
 
-def task_of(source, out=None, **parameters) -> FitTask:
-    return FitTask(source=source, parameters={**SETTINGS, **parameters}, checkpoint=None, resume=False, out=out)
+def fitted(source, out=None, *, checkpoint=None, resume=False, overwrite=False, **parameters) -> FitReport:
+    options = {"checkpoint": checkpoint, "resume": resume, "overwrite": overwrite}
+    return fit_source(source, {**SETTINGS, **parameters}, out=out, **options)
 
 
 def test_records_of_a_table_are_split_and_named(source):
@@ -80,7 +81,7 @@ def test_sources_that_say_too_much_or_too_little_are_refused(refuses, source, ch
 
 
 def test_fit_reports_and_saves(source, tmp_path):
-    report = run_fit(task_of(source, tmp_path / "model"))
+    report = fitted(source, tmp_path / "model")
     assert report.n_train + report.n_certify + report.n_test == 600
     assert 1.9 <= report.privacy.epsilon <= 2
     assert set(report.metrics["positive_rate_by_group"]) == {"f", "m"}
@@ -101,23 +102,23 @@ def test_what_can_be_refused_is_refused_before_training(source, tmp_path, monkey
     (tmp_path / "file").write_text("text")
     for out in (tmp_path, tmp_path / "file", tmp_path / "file" / "model"):
         with pytest.raises(ValueError, match="output folder"):
-            run_fit(task_of(source, out))
+            fitted(source, out)
     for parameters in ({"epsilon": 0.0}, {"delta": 0.5}, {"method": "x"}, {"sample_rate": 2.0}, {"n_steps": 0}):
         with pytest.raises(ValueError, match=next(iter(parameters))):
-            run_fit(task_of(source, **parameters))
+            fitted(source, **parameters)
 
 
 def test_a_model_is_replaced_only_with_overwrite_and_asked_for_before_training(source, tmp_path, monkeypatch):
     from fairdp.run import fit
 
-    run_fit(task_of(source, tmp_path / "model"))
+    fitted(source, tmp_path / "model")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with monkeypatch.context() as patched:
         patched.setattr(fit, "train_model", pytest.fail)
         with pytest.raises(ValueError, match=r"model' holds a model already; choose another folder, or add overwrite"):
-            run_fit(task_of(source, tmp_path / "model"))
+            fitted(source, tmp_path / "model")
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    report = run_fit(replace(task_of(source, tmp_path / "model", random_state=1), overwrite=True))
+    report = fitted(source, tmp_path / "model", random_state=1, overwrite=True)
     assert report.warnings[-1].endswith("model' has been replaced.")
     assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
 
@@ -128,7 +129,7 @@ def test_of_two_fits_into_one_folder_one_wins_whole_and_the_other_says_so_before
     def begin_another(run_plan=Spending.spend):
         def spend(spending, *arguments, **named):
             with pytest.raises(ValueError, match="another command is writing to") as refusal:
-                run_fit(task_of(source, tmp_path / "model", random_state=1))
+                fitted(source, tmp_path / "model", random_state=1)
             refused.append(refusal)
             return run_plan(spending, *arguments, **named)
 
@@ -136,7 +137,7 @@ def test_of_two_fits_into_one_folder_one_wins_whole_and_the_other_says_so_before
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Spending, "spend", begin_another())
-        report = run_fit(task_of(source, tmp_path / "model"))
+        report = fitted(source, tmp_path / "model")
     assert refused
     assert json.loads((tmp_path / "model" / "privacy.json").read_text())["epsilon"] == report.privacy.epsilon
     assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
@@ -151,16 +152,16 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training_by_its_o
     (tmp_path / "file").write_text("text")
     monkeypatch.setattr(loop.Trainer, "step", pytest.fail)
     with pytest.raises(ValueError, match=r"checkpoint"):
-        run_fit(replace(task_of(source), checkpoint=tmp_path / place))
+        fitted(source, checkpoint=tmp_path / place)
 
 
 def test_the_checkpoint_is_removed_once_the_model_is_safe(source, tmp_path):
-    run_fit(replace(task_of(source, tmp_path / "model"), checkpoint=tmp_path / "run.ckpt"))
+    fitted(source, tmp_path / "model", checkpoint=tmp_path / "run.ckpt")
     assert sorted(os.listdir(tmp_path)) == ["model", "people.csv"]
 
 
 def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp_path):
-    run_fit(task_of(declared, tmp_path / "model"))
+    fitted(declared, tmp_path / "model")
     model, schema = load_saved(tmp_path / "model")
     rows = people(50, seed=1)
     rows[["job", "age"]].to_csv(tmp_path / "new.csv", index=False)
@@ -180,7 +181,7 @@ def test_the_positive_label_can_be_chosen(source, tmp_path):
 
 
 def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
-    run_fit(task_of(declared, tmp_path / "model", epsilon=float("inf"), n_steps=60, learning_rate=0.2))
+    fitted(declared, tmp_path / "model", epsilon=float("inf"), n_steps=60, learning_rate=0.2)
     people(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
     report = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.9, seed=0)
     assert report.n_test == 400
@@ -201,7 +202,7 @@ def test_what_cannot_be_evaluated_is_refused(refuses, taken, dataset, confidence
 
 def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
     named = replace(source, table=None, dataset="synthetic", label=None, sensitive=())
-    run_fit(task_of(named, tmp_path / "model", certify_fraction=0.0))
+    fitted(named, tmp_path / "model", certify_fraction=0.0)
     with pytest.raises(ValueError, match=r"does not read tables; use FairDPClassifier\.load in Python\.$"):
         run_predict(tmp_path / "model", source.table, tmp_path / "out.csv")
     report = run_evaluate(tmp_path / "model", None, "synthetic", confidence=0.95, seed=0)
@@ -211,9 +212,9 @@ def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
 def test_a_collapsed_model_is_called_one(declared, tmp_path):
     """Labels that hardly vary and that no input explains: the same decision for everybody is the best one."""
     settings = {"epsilon": float("inf"), "n_steps": 60, "learning_rate": 0.2}
-    learned = run_fit(task_of(declared, **settings))
+    learned = fitted(declared, **settings)
     people().assign(y=["no" if row % 40 == 0 else "yes" for row in range(600)]).to_csv(declared.table, index=False)
-    collapsed = run_fit(task_of(declared, **settings))
+    collapsed = fitted(declared, **settings)
     assert collapsed.metrics["positive_rate"] == 1
     assert any("predicts the positive class for nearly everybody" in text for text in collapsed.warnings)
     assert not any("nearly everybody" in text for text in learned.warnings)

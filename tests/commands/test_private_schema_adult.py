@@ -6,9 +6,9 @@ import math
 import pandas as pd
 import pytest
 
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.data.catalog import find
 from fairdp.data.datasets import adult_full_schema, read_adult
+from fairdp.fitting import fit_source
 from fairdp.records import Source
 
 
@@ -30,8 +30,7 @@ def test_adult_without_a_schema_is_hardly_less_accurate_than_with_one(tmp_path):
             test_fraction=0.2,
         )
         parameters = {"epsilon": 3.0, "random_state": seed}
-        task = FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=None)
-        return run_fit(task).metrics["accuracy"]
+        return fit_source(source, parameters).metrics["accuracy"]
 
     read, declared = (
         math.fsum(accuracy(schema, seed) for seed in (1, 2)) / 2 for schema in (None, tmp_path / "schema.json")

@@ -1,15 +1,13 @@
 """The split of a table into training and test records: by a key that nobody knows but the data holder."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from cli_cases import people
-from fairdp.commands import fit
-from fairdp.commands.fit import FitTask, run_fit
+from fairdp import fitting
 from fairdp.data.grouped import _chosen_by_own_coin
 from fairdp.data.tables import load_table
+from fairdp.fitting import FitReport, fit_source
 from fairdp.records import load_records, new_split_key, record_hashes
 from fairdp.run.checkpoint import CheckpointWriter
 from statistical import assert_binomial
@@ -17,8 +15,8 @@ from statistical import assert_binomial
 SETTINGS = {"epsilon": 2.0, "n_steps": 20, "sample_rate": 0.2, "certify_metrics": ("demographic_parity",)}
 
 
-def task_of(source, out=None, **parameters) -> FitTask:
-    return FitTask(source=source, parameters={**SETTINGS, **parameters}, checkpoint=None, resume=False, out=out)
+def fitted(source, out=None, *, checkpoint=None, resume=False, **parameters) -> FitReport:
+    return fit_source(source, {**SETTINGS, **parameters}, out=out, checkpoint=checkpoint, resume=resume)
 
 
 def sides_of(records) -> list[list[tuple]]:
@@ -34,13 +32,13 @@ def keys(monkeypatch) -> list[bytes]:
         found.append(split_key)
         return load_records(source, split_key=split_key, **options)
 
-    monkeypatch.setattr(fit, "load_records", kept)
+    monkeypatch.setattr(fitting, "load_records", kept)
     return found
 
 
 def test_the_test_records_are_chosen_by_a_secret_key_that_nothing_keeps(declared, tmp_path, keys):
     for name in ("one", "two"):
-        report = run_fit(task_of(declared, tmp_path / name, random_state=None, certify_fraction=0.0))
+        report = fitted(declared, tmp_path / name, random_state=None, certify_fraction=0.0)
         parts = [load_records(declared, split_key=keys[-1]) for _ in range(2)]
         assert (report.n_train, report.n_test) == (parts[0].train.n_samples, parts[0].test.n_samples)
         # The very same records are on the same side.
@@ -54,7 +52,7 @@ def test_the_test_records_are_chosen_by_a_secret_key_that_nothing_keeps(declared
 
 def test_a_seed_makes_the_same_split_again(declared, keys):
     for seed in (1, 1, 2):
-        run_fit(task_of(declared, random_state=seed, certify_fraction=0.0))
+        fitted(declared, random_state=seed, certify_fraction=0.0)
     assert keys[0] == keys[1] != keys[2]
     assert keys[0] == new_split_key(1)
 
@@ -78,19 +76,19 @@ def test_rows_that_were_chosen_by_a_known_key_are_tested_no_more_often_than_othe
 
 
 def test_a_run_that_was_stopped_continues_with_the_same_split(declared, tmp_path, monkeypatch, keys):
-    task = replace(task_of(declared, tmp_path / "model", random_state=None), checkpoint=tmp_path / "run.ckpt")
+    options = {"out": tmp_path / "model", "checkpoint": tmp_path / "run.ckpt", "random_state": None}
     with monkeypatch.context() as patched:
         patched.setattr(CheckpointWriter, "write_if_due", stopped_after(3, CheckpointWriter.write_if_due))
         with pytest.raises(KeyboardInterrupt):
-            run_fit(task)
+            fitted(declared, **options)
     kept = tmp_path / "run.ckpt.key"
     assert kept.stat().st_mode & 0o777 == 0o600
     key = kept.read_text()
     kept.unlink()
     with pytest.raises(ValueError, match=r"the key of the test split is not in '.*run\.ckpt\.key'"):
-        run_fit(replace(task, resume=True))
+        fitted(declared, resume=True, **options)
     kept.write_text(key)
-    run_fit(replace(task, resume=True))
+    fitted(declared, resume=True, **options)
     assert [each.hex() for each in (keys[0], keys[-1])] == [key, key]
     assert sorted(path.name for path in tmp_path.glob("run*")) == []
 

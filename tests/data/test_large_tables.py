@@ -11,11 +11,11 @@ import yaml
 from cli_cases import SCHEMA, people
 from fairdp import records
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.data import grouped as splits
 from fairdp.data import tables
 from fairdp.data.grouped import split_by_own_coin
 from fairdp.data.schema import read_schema
+from fairdp.fitting import fit_source
 from fairdp.ledger.ledger import Ledger
 from fairdp.records import Source, new_split_key
 
@@ -43,7 +43,7 @@ def source(request, tmp_path) -> Source:
 
 
 def fitted_from_file(source: Source, out) -> FairDPClassifier:
-    run_fit(FitTask(source=source, parameters=SETTINGS, checkpoint=None, resume=False, out=out))
+    fit_source(source, SETTINGS, out=out)
     return FairDPClassifier.load(out)
 
 
@@ -106,10 +106,7 @@ def test_that_check_notices_another_order_and_another_split(source, tmp_path, mo
 
 def test_every_row_is_used_once(source, tmp_path, monkeypatch):
     in_small_parts(monkeypatch, 7)
-    task = FitTask(
-        source=source, parameters=SETTINGS, out=None, checkpoint=None, resume=False, ledger=tmp_path / "ledger"
-    )
-    report = run_fit(task)
+    report = fit_source(source, SETTINGS, ledger=tmp_path / "ledger")
     assert report.n_train + report.n_certify + report.n_test == 200
     with Ledger(tmp_path / "ledger") as ledger:
         (entry,) = ledger.entries()

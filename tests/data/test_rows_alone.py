@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairdp.commands import use as predict
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.use import run_predict
 from fairdp.data.cells import number_of, numbers_of
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema, read_schema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, read_table
 from fairdp.errors import DataError
+from fairdp.fitting import fit_source
 from fairdp.records import Source
 
 UTC = datetime.UTC
@@ -372,7 +372,7 @@ def model(files, schema_path, tmp_path):
     )
     parameters = {"epsilon": 8.0, "n_steps": 60, "sample_rate": 0.3, "random_state": 0, "certify_fraction": 0.0}
     parameters["accountant"] = "rdp"
-    run_fit(FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=tmp_path / "model"))
+    fit_source(source, parameters, out=tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -90,7 +90,7 @@ def test_what_fails_after_training_has_spent_all_that_was_planned(run, monkeypat
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fairdp.commands.fit.write_model", full)
+    monkeypatch.setattr("fairdp.fitting.write_model", full)
     assert "No space left" in run("fit", "people.csv", *SHORT, "--out", "model", code=2)
     (entry,) = entries()
     assert entry.state == "spent"

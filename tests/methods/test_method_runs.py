@@ -7,8 +7,8 @@ import torch
 from classifier_cases import CERTIFIED, SHORT, Watching, fitted, people
 from fairdp import METHODS, FairDPClassifier
 from fairdp.accounting.spent import BY_LABEL
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.data.grouped import GroupedData
+from fairdp.fitting import fit_source
 from fairdp.methods.functional import bounded_inputs
 from fairdp.metrics import decision_counts
 from fairdp.networks.model import BoundedInputs
@@ -139,13 +139,12 @@ class TestRefusals:
 
     @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.closed_form])
     def test_images_are_refused_before_they_are_read(self, method, monkeypatch):
-        monkeypatch.setattr("fairdp.commands.fit.load_records", lambda source: pytest.fail("the data was read"))
+        monkeypatch.setattr("fairdp.fitting.load_records", lambda source: pytest.fail("the data was read"))
         source = Source(
             table=None, dataset="utkface", label=None, positive=None, sensitive=(), schema=None, test_fraction=0.2
         )
-        task = FitTask(source=source, parameters={"method": method}, checkpoint=None, resume=False, out=None)
         with pytest.raises(ValueError, match="takes tables only, and utkface has images; use method='dpsgd'"):
-            run_fit(task)
+            fit_source(source, {"method": method})
 
     @pytest.mark.parametrize("method", ["fairsmooth", "fairfm"])
     def test_methods_that_are_no_single_run_take_no_checkpoint(self, method, tmp_path):

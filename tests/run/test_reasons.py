@@ -14,11 +14,11 @@ from pandas.testing import assert_frame_equal
 from torch import from_numpy, nn
 
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.commands.use import run_predict
 from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import read_table
+from fairdp.fitting import fit_source
 from fairdp.networks.model import ScoreModel
 from fairdp.networks.rows import SplineFeatures
 from fairdp.records import Source
@@ -165,7 +165,7 @@ def folder(tmp_path_factory):
         test_fraction=0.2,
     )
     parameters = {"epsilon": 8.0, "random_state": 0}
-    run_fit(FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=place / "model"))
+    fit_source(source, parameters, out=place / "model")
     FairDPClassifier.load(place / "model").retarget(max_gap=1.0).save(place / "moved")
     return place
 

@@ -12,8 +12,8 @@ from scipy import stats
 from cli_cases import SCHEMA, people
 from fairdp import FairDPClassifier
 from fairdp.accounting.plan import SizesNoise
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.data.grouped import GroupedData
+from fairdp.fitting import fit_source
 from fairdp.randomness import Generators
 from fairdp.records import Source
 from fairdp.releases import watching
@@ -174,7 +174,7 @@ class TestDeclared:
         assert loaded.groups == ("m", "f")
 
 
-def fit_task(folder: Path, name: str, *, out: str, **changes) -> FitTask:
+def fit_table(folder: Path, name: str, *, out: str, **changes) -> None:
     source = Source(
         table=folder / name,
         dataset=None,
@@ -186,7 +186,7 @@ def fit_task(folder: Path, name: str, *, out: str, **changes) -> FitTask:
     )
     one = ("demographic_parity",)
     short = {"epsilon": 2.0, "n_steps": 4, "sample_rate": 0.2, "certify_metrics": one, "random_state": 0}
-    return FitTask(source=source, parameters={**short, **changes}, checkpoint=None, resume=False, out=folder / out)
+    fit_source(source, {**short, **changes}, out=folder / out)
 
 
 def written(folder: Path) -> dict[str, bytes]:
@@ -206,10 +206,10 @@ def neighbours(folder: Path, row: int, **changes) -> list[dict[str, bytes]]:
         return release.noisy
 
     with watching(note):
-        run_fit(fit_task(folder, "whole.csv", out="whole", **changes))
+        fit_table(folder, "whole.csv", out="whole", **changes)
     again = iter(left)
     with watching(lambda release: next(again)):
-        run_fit(fit_task(folder, "without.csv", out="without", **changes))
+        fit_table(folder, "without.csv", out="without", **changes)
     assert next(again, None) is None
     return [written(folder / "whole"), written(folder / "without")]
 

@@ -96,13 +96,23 @@ for heading, summaries in _SUMMARIES.items():
     fairdp.add_commands(heading, summaries)
 
 
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """End one of several processes as soon as its command has: torch, taking connections down, was seen to abort."""
+    try:
+        yield
+    except SystemExit as stop:
+        if _is_launched():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(stop.code if isinstance(stop.code, int) else 0)
+        raise
+
+
+@ending_at_once()
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one clear line and exit code 2, never with a traceback."""
-    with ending_at_once():
-        _exit_after(list(sys.argv[1:] if arguments is None else arguments))
-
-
-def _exit_after(arguments: list[str]) -> None:
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     how = os.environ.get("_FAIRDP_COMPLETE")
     if how:
         # The shell asks for completions; click's own `main`, which would answer, is not used here.
@@ -196,19 +206,6 @@ def _fail(message: str, code: int, error: BaseException | None = None) -> None:
     if may_speak(error):
         say(f"fairdp: {line}")
     sys.exit(code)
-
-
-@contextmanager
-def ending_at_once() -> Iterator[None]:
-    """End one of several processes as soon as its command has: torch, taking connections down, was seen to abort."""
-    try:
-        yield
-    except SystemExit as stop:
-        if _is_launched():
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(stop.code if isinstance(stop.code, int) else 0)
-        raise
 
 
 @contextmanager

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.check import CertificateReport, LedgerReport
-    from fairdp.commands.fit import FitReport
     from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.use import RetargetReport
+    from fairdp.fitting import FitReport
     from fairdp.frontier.curve import FrontierPoint
     from fairdp.frontier.verdict import GroupOutlook, Quality, TargetMet, Verdict
     from fairdp.records import EvaluationReport

@@ -54,16 +54,27 @@ def say_spent(spending: "Spending") -> None:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Any]:
-    """A bar on a terminal's stderr, silence elsewhere; yields a function of the step and the number of steps."""
+    """A bar on a terminal's stderr from the first step on, silence elsewhere.
+
+    Yields a function of the step and the number of steps.
+    """
     if not sys.stderr.isatty():
         yield lambda step, n_steps: None
         return
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        job = bar.add_task(label)
-        yield lambda step, n_steps: bar.update(job, completed=step, total=n_steps)
+    bar = Bar(console=Console(stderr=True), transient=True)
+    job = bar.add_task(label)
+
+    def observe(step: int, n_steps: int) -> None:
+        bar.start()
+        bar.update(job, completed=step, total=n_steps)
+
+    try:
+        yield observe
+    finally:
+        bar.stop()
 
 
 @contextmanager

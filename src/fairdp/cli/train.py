@@ -24,7 +24,14 @@ from fairdp.cli.options import (
     taken_ledger,
     verbose_option,
 )
-from fairdp.cli.terminal import exit_unless_good, exit_unless_met, explain_checkpoint, ignore_broken_pipe, say
+from fairdp.cli.terminal import (
+    exit_unless_good,
+    exit_unless_met,
+    explain_checkpoint,
+    ignore_broken_pipe,
+    progress_bar,
+    say,
+)
 from fairdp.distributed import process_group
 from fairdp.parameters import ASSUMED, DATA, DECLARED, DEFAULT_EPSILON, paper_settings
 
@@ -90,23 +97,24 @@ def fit(
         parameters |= _of_the_paper()
     with explain_checkpoint(out=out, checkpoint=checkpoint, resume=resume, method=parameters["method"]):
         from fairdp.cli.printing import print_fit
-        from fairdp.commands.fit import FitTask, join_fit, run_fit
+        from fairdp.fitting import fit_source
 
-        task = FitTask(
-            source=pop_source_options(parameters),
-            ledger=taken_ledger(parameters),
-            budget=parameters.pop("budget"),
-            parameters=parameters,
-            checkpoint=checkpoint,
-            resume=resume,
-            out=out,
-            overwrite=overwrite,
-            private_metrics=private_metrics,
-        )
-        if not process_group().is_rank_zero:
-            join_fit(task)
-            return
-        report = run_fit(task)
+        with progress_bar("training") as observe:
+            report = fit_source(
+                pop_source_options(parameters),
+                ledger=taken_ledger(parameters),
+                budget=parameters.pop("budget"),
+                parameters=parameters,
+                checkpoint=checkpoint,
+                resume=resume,
+                out=out,
+                overwrite=overwrite,
+                private_metrics=private_metrics,
+                observe=observe,
+                say=say,
+            )
+    if not process_group().is_rank_zero:
+        return
     with ignore_broken_pipe():
         print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])
@@ -196,21 +204,21 @@ def tune(
     """
     with explain_checkpoint(out=out, checkpoint=None, resume=False, method=None):
         from fairdp.cli.printing import print_fit
-        from fairdp.commands.fit import FitTask, run_fit
+        from fairdp.fitting import fit_source
 
-        task = FitTask(
-            source=pop_source_options(parameters),
-            ledger=taken_ledger(parameters),
-            budget=parameters.pop("budget"),
-            parameters=parameters,
-            checkpoint=None,
-            resume=False,
-            out=out,
-            overwrite=overwrite,
-            private_metrics=private_metrics,
-            search={"grid": grid, "max_gap": within_gap, "expected_trials": expected_trials},
-        )
-        report = run_fit(task)
+        with progress_bar("trials") as observe:
+            report = fit_source(
+                pop_source_options(parameters),
+                ledger=taken_ledger(parameters),
+                budget=parameters.pop("budget"),
+                parameters=parameters,
+                out=out,
+                overwrite=overwrite,
+                private_metrics=private_metrics,
+                search={"grid": grid, "max_gap": within_gap, "expected_trials": expected_trials},
+                observe=observe,
+                say=say,
+            )
     with ignore_broken_pipe():
         print_fit(report, as_json=as_json, verbose=verbose)
     exit_unless_met(report.certificate, required=parameters["require_tau"])

@@ -115,10 +115,29 @@ class Progress:
 def fit(
     chosen: Parameters, data: GroupedData, spending: Spending, progress: Progress, **public: Any
 ) -> tuple[ScoreModel, Fitted]:
-    """Train and certify; every record is used for one of the two. See `begin` for what else is ``public``."""
+    """Hold out, plan and pay (`begin`), train, certify (`finish`): every record is used for one of the two.
+
+    See `begin` for what else is ``public``.
+    """
     run = begin(chosen, data, spending, progress, **public)
     progress.before_training(run)
-    return run.model, train_and_certify(run, progress)
+    started, interim, notes = time.perf_counter(), InterimResults(), dict[str, list[float]]()
+    if METHODS[chosen.method].closed_form:
+        solve(run.model, run.parts.train, run.plan, run.generators)
+    else:
+        notes = train_model(
+            run.model,
+            run.parts.train,
+            run.plan,
+            run.config,
+            run.generators,
+            progress,
+            run.resumed,
+            fingerprint=run.fingerprint,
+            interim=interim,
+            look=lambda trainer: breached(run, trainer),
+        )
+    return run.model, finish(run, notes, interim, started=started)
 
 
 def begin(
@@ -275,27 +294,6 @@ def network_for(
         bounded=False,
         most_squares=float(n_inputs + 3 * n_numbers),
     )
-
-
-def train_and_certify(run: Run, progress: Progress) -> Fitted:
-    """All of a run that comes after it is paid for."""
-    started, interim, notes = time.perf_counter(), InterimResults(), dict[str, list[float]]()
-    if METHODS[run.chosen.method].closed_form:
-        solve(run.model, run.parts.train, run.plan, run.generators)
-    else:
-        notes = train_model(
-            run.model,
-            run.parts.train,
-            run.plan,
-            run.config,
-            run.generators,
-            progress,
-            run.resumed,
-            fingerprint=run.fingerprint,
-            interim=interim,
-            look=lambda trainer: breached(run, trainer),
-        )
-    return finish(run, notes, interim, started=started)
 
 
 def finish(run: Run, notes: dict[str, list[float]], interim: InterimResults, *, started: float) -> Fitted:

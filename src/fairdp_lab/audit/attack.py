@@ -26,7 +26,8 @@ from fairdp.methods.functional import coefficients, features_of, l1_sensitivitie
 from fairdp.networks.model import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.releases import Release, watching
-from fairdp.run.fit import Progress, begin, train_and_certify
+from fairdp.run.certifying import Run
+from fairdp.run.fit import Progress, fit
 from fairdp.run.holdout import counted_sizes
 from fairdp.run.plan import checked
 from fairdp.run.predictor import Predictor
@@ -170,11 +171,13 @@ def watched_run(
     chosen = checked(
         **{**parameters, "random_state": seed, "certify_fraction": 0.0}, group_sizes=dict(zip(names, each, strict=True))
     )
-    unpaid, progress = Spending(None, command="audit"), Progress()
-    run = begin(chosen, data, unpaid, progress)
-    if start is not None:
-        run.model.replace_params(torch.from_numpy(np.array(start, dtype=np.float32)))
+    planned: list[Run] = []
     releases: list[Release] = []
+
+    def begin_at_start(run: Run) -> None:
+        planned.append(run)
+        if start is not None:
+            run.model.replace_params(torch.from_numpy(np.array(start, dtype=np.float32)))
 
     def keep(release: Release) -> NDArray[Any]:
         # What leaves may be changed in place later on.
@@ -182,12 +185,12 @@ def watched_run(
         return release.noisy
 
     with watching(keep):
-        fitted = train_and_certify(run, progress)
+        model, fitted = fit(chosen, data, Spending(None, command="audit"), Progress(before_training=begin_at_start))
     return WatchedRun(
-        plan=run.plan,
-        privacy=run.privacy,
+        plan=planned[0].plan,
+        privacy=fitted.privacy,
         releases=tuple(releases),
-        model=run.model,
+        model=model,
         predictor=fitted.predictor,
     )
 

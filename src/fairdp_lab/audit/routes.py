@@ -24,10 +24,10 @@ from fairdp._io import json_bytes
 from fairdp.accounting.mechanisms import LaplaceRelease
 from fairdp.accounting.spent import CELLS, CENTRE, DIRECTION, FREQUENCIES, FRONTIER, RANKING, PrivacySpent
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.fit import FitTask, run_fit
 from fairdp.data.grouped import split_by_own_coin
 from fairdp.data.infer import infer_schema
 from fairdp.data.tables import load_table
+from fairdp.fitting import fit_source
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.own_loop import make_private_fair
@@ -762,17 +762,7 @@ def fit_as_command(table: Path, schema: Path | None, out: Path, settings: Settin
         tried = {name: list(values) for name, values in grid.items()}
         search = {"grid": tried, "max_gap": 1.0, "expected_trials": EXPECTED_TRIALS}
     certified = bool(settings["certify_fraction"]) and math.isfinite(settings["epsilon"])
-    report = run_fit(
-        FitTask(
-            source=source,
-            parameters=dict(settings),
-            checkpoint=None,
-            resume=False,
-            out=out,
-            private_metrics=certified,
-            search=search,
-        )
-    )
+    report = fit_source(source, dict(settings), out=out, private_metrics=certified, search=search)
     if not certified:
         # Without private metrics the report holds exact ones, for the data holder only.
         return {}

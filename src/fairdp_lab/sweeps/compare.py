@@ -21,12 +21,13 @@ from fairdp._format import rounded_up
 from fairdp._io import content_of, from_plain, json_bytes, parsed_json, read_key, write_file, write_key
 from fairdp.accounting.mechanisms import PrivacyBudget, Reading, reading_epsilon, reading_for
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.fit import FitReport, FitTask, run_fit
+from fairdp.cli.terminal import progress_bar, say
 from fairdp.data import catalog as sources
 from fairdp.data.catalog import DATASETS
 from fairdp.data.tables import load_table, read_table
 from fairdp.defaults import kind_of, train_config
 from fairdp.errors import DataError, InputError, ParameterError
+from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.costs import reading_cost
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS, ONLY_FOR
@@ -365,8 +366,8 @@ def _trained(name: str, dataset: str, parameters: dict[str, Any], folder: Path, 
     source = Source(
         table=None, dataset=dataset, label=None, positive=None, sensitive=(), schema=None, test_fraction=0.2
     )
-    task = FitTask(source=source, parameters=parameters, checkpoint=None, resume=False, out=folder, overwrite=overwrite)
-    report = run_fit(task)
+    with progress_bar("training") as observe:
+        report = fit_source(source, parameters, out=folder, overwrite=overwrite, observe=observe, say=say)
     try:
         paper = run_paper_bounds(folder, None, dataset).at["printed"]
     except ParameterError:
