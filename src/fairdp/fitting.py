@@ -42,8 +42,8 @@ from fairdp.records import (
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import check_new, resumed_checkpoint
 from fairdp.run.fit import Progress, keep_reading, reader_for, reading_path
-from fairdp.run.holdout import agree_on_files, agree_on_program, declared_sizes
-from fairdp.run.plan import budget_of, checked, reason_for_no_certificate
+from fairdp.run.holdout import agree_on_files, agree_on_program
+from fairdp.run.plan import budget_of, checked, declared_sizes, reason_for_no_certificate
 from fairdp.saved.folder import MARKER, place_for_model, write_model
 from fairdp.tuning import tune
 
@@ -304,8 +304,8 @@ def _as_started(checkpoint: Path | None, out: Path | None, *, resume: bool, over
             raise InputError(f"this run has already finished; its model is in {str(out)!r}.")
         return b"resume" * there + b" replace" * wrote
 
-    told = process_group().from_rank_zero(how)
-    return b"resume" in told, overwrite or b"replace" in told
+    answer = process_group().from_rank_zero(how)
+    return b"resume" in answer, overwrite or b"replace" in answer
 
 
 def _group_sizes(chosen: Parameters, records: Records, source: Source) -> str | Mapping[str, float] | None:

@@ -11,14 +11,14 @@ from fairdp.accounting.plan import Plan, make_plan
 from fairdp.accounting.spent import CELLS, CENTRE, DIRECTION, FREQUENCIES, FRONTIER, RANKING
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
-from fairdp.frontier.curve import Frontier, choose
+from fairdp.frontier.curve import Frontier, Target, choose
 from fairdp.methods import N_QUERIES, fairdp_frontier
 from fairdp.networks.model import ScoreModel
 from fairdp.networks.rows import ImageRows, SplineFeatures
 from fairdp.randomness import Chain, Generators
 from fairdp.releases import Release, watching
 from fairdp.run import certifying as reading
-from fairdp.run.certifying import read_frontier, target_of
+from fairdp.run.certifying import read_frontier
 from fairdp.training.loop import FlatOptimizer, TrainingState, steps
 from statistical import assert_normal
 
@@ -217,7 +217,7 @@ def test_the_model_decides_by_what_was_chosen():
     case = CASES["two groups"]
     data = case.data(400)
     model, frontier = run(case, data, case.plan(data))
-    position = choose(frontier, target_of(case.config)).position
+    position = choose(frontier, Target.of(case.config)).position
     assert model.cell_values.tolist() == frontier.values_at(position).tolist()
     chances = model.cell_chances(torch.from_numpy(data.X))
     torch.testing.assert_close(model.scores(torch.from_numpy(data.X)), (chances @ model.cell_values).float())
@@ -252,7 +252,7 @@ def test_a_record_that_is_not_finite_counts_for_nothing():
 
 
 def test_targets_are_those_of_the_configuration():
-    target = target_of(replace(CONFIG, max_gap=0.07, min_ratio=0.8, price=0.3))
+    target = Target.of(replace(CONFIG, max_gap=0.07, min_ratio=0.8, price=0.3))
     assert (target.max_gap, target.min_ratio, target.price) == (0.07, 0.8, 0.3)
 
 

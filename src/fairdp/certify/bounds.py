@@ -176,7 +176,7 @@ def transform(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _inverse_transform(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inverse of `bent`; infinite above its supremum."""
+    """Inverse of `transform`; infinite above its supremum."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(values < 1 / _CURVATURE, -np.log1p(-_CURVATURE * values) / _CURVATURE, np.inf)
 

@@ -324,7 +324,7 @@ def split_by_own_coin(data: GroupedData, *, seed: int, share: float) -> tuple[Gr
     Adding or removing a record leaves all others on their side, which no shuffle and no stratified split does. Equal
     records are numbered, so that each has a coin of its own; removing one of them is removing the last. The same seed
     makes the same split, and should be as secret as the records: whoever knows it can choose rows by their side. The
-    sizes are random. The first part of expendable records is in their own memory.
+    sizes are random. The first part of records that `may_consume` is in their own memory.
     """
     chosen = _chosen_by_own_coin(data, seed=seed, share=share)
     second = data.take(_places(chosen))

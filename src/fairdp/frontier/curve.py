@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairdp.config import TrainConfig
 from fairdp.parameters import CERTIFIABLE
 
 Floats = NDArray[np.float64]
@@ -682,6 +683,11 @@ class Target:
     max_gap: float
     min_ratio: float
     price: float
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> "Target":
+        """The target that a run aims at."""
+        return cls(max_gap=config.max_gap, min_ratio=config.min_ratio, price=config.price)
 
     @property
     def kind(self) -> str:

@@ -173,13 +173,8 @@ def look(run: Run, interim: InterimResults, predictor: Predictor) -> Certificate
 def read_frontier(model: ScoreModel, data: GroupedData, plan: Plan, config: TrainConfig, chain: Chain) -> Frontier:
     """Release what the target needs to be met, and set what a positive decision is worth in each cell."""
     frontier = _Reader(model, data, plan, config, chain).frontier()
-    model.cell_values = torch.from_numpy(frontier.values_at(choose(frontier, target_of(config)).position))
+    model.cell_values = torch.from_numpy(frontier.values_at(choose(frontier, Target.of(config)).position))
     return frontier
-
-
-def target_of(config: TrainConfig) -> Target:
-    """The target that the run aims at."""
-    return Target(max_gap=config.max_gap, min_ratio=config.min_ratio, price=config.price)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 And before that, where nobody has declared the columns of a table: read them once, with noise that is paid for.
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +18,12 @@ from fairdp.accounting.mechanisms import PrivacyBudget, Reading, reading_epsilon
 from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.config import ROW_NORMS, ModelConfig, TrainConfig
+from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.columns import EncodedColumns, chosen_positive, refuse_unsaid, repeated
 from fairdp.data.grouped import GroupedData
 from fairdp.data.infer import column_tally, refuse_continuous, released_tally, schema_from, tally_of
 from fairdp.data.schema import TableSchema, refuse_unfilled
-from fairdp.defaults import defaults_of, kind_of, train_config
+from fairdp.defaults import kind_of, train_config
 from fairdp.distributed import process_group
 from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.frontier.curve import Frontier, Target
@@ -42,7 +41,6 @@ from fairdp.run.certifying import (
     check_certifiable,
     post_processed,
     read_frontier,
-    target_of,
 )
 from fairdp.run.checkpoint import (
     Checkpoint,
@@ -55,14 +53,21 @@ from fairdp.run.checkpoint import (
     resumed_checkpoint,
 )
 from fairdp.run.holdout import agree_on_run, hold_out
-from fairdp.run.plan import BuildInfo, budget_of, build_info, epsilon_follows, is_private, plan_run, registration_of
+from fairdp.run.plan import (
+    BuildInfo,
+    budget_of,
+    build_info,
+    epsilon_follows,
+    is_private,
+    network_for,
+    plan_run,
+    registration_of,
+)
 from fairdp.run.predictor import Predictor
 from fairdp.training.loop import FlatOptimizer, InterimResults, Trainer, TrainingState, kept_memory, torch_threads
 
 # A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
 NOT_STORED = ("module", "random_state", "ledger", "table")
-# Linear splines and bins of more inputs than this would be mostly noise.
-_MOST_UNDECLARED = 64
 _UNKNOWN_GROUPS = "fill them, or let fairdp schema propose 'other: unknown', by which they are a group"
 # Of groups, while the numbers of a run are checked and nobody is counted yet.
 _ANY_SIZE = 1e6
@@ -264,38 +269,6 @@ def smoothing_of(chosen: Parameters, config: TrainConfig, generators: Generators
     return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
 
 
-def network_for(
-    chosen: Parameters, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int
-) -> ModelConfig:
-    """The network for records of this shape; ``columns`` is what is public about a table's columns."""
-    kind, method = kind_of(chosen, shape), METHODS[chosen.method]
-    n_inputs = math.prod(shape)
-    n_active = n_inputs if columns is None else min(columns.n_columns, n_inputs)
-    config = ModelConfig(
-        kind=kind,
-        hidden=chosen.hidden,
-        activation=chosen.activation or defaults_of(kind, chosen.method).activation,
-        bias=chosen.bias,
-        n_active=n_active if method.closed_form else 0,
-    )
-    if not method.joint:
-        return config
-    joint = replace(config, n_cells=2 * n_groups, row_norm=ROW_NORMS.get(kind, 1.0))
-    if kind != "logistic":
-        return joint
-    if columns is not None:
-        return replace(joint, numeric=columns.numeric, zeros=columns.zeros, most_squares=columns.most_squares)
-    # Of undeclared inputs, every one of a few is a number.
-    n_numbers = n_inputs if n_inputs <= _MOST_UNDECLARED else 0
-    return replace(
-        joint,
-        numeric=tuple(range(n_numbers)),
-        zeros=(0.5,) * n_numbers,
-        bounded=False,
-        most_squares=float(n_inputs + 3 * n_numbers),
-    )
-
-
 def finish(run: Run, notes: dict[str, list[float]], interim: InterimResults, *, started: float) -> Fitted:
     """Build the decision rule of the trained model, certify it, and gather the results."""
     method, model, frontier = METHODS[run.chosen.method], run.model, None
@@ -317,7 +290,7 @@ def finish(run: Run, notes: dict[str, list[float]], interim: InterimResults, *, 
         heads=(model.heads.shape[0], model.heads.shape[1]),
         smoothing=model.smoothing,
         frontier=frontier,
-        target=None if frontier is None else target_of(run.config),
+        target=None if frontier is None else Target.of(run.config),
         privacy=run.privacy,
         certificate=certificate,
         tensors=model.tensors(),

@@ -1,9 +1,8 @@
 """The records of a run: who is held out, the sizes that are planned with, what of them is public, and who agrees."""
 
 import hashlib
-import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import SizesNoise, sizes_noise
 from fairdp.accounting.spent import FITTED_BEFORE, NAMES_READ, NOISY, READ_FROM_TABLE
-from fairdp.config import SMALLEST_BATCH, in_order
 from fairdp.data.grouped import GroupedData, bytes_of, declared_groups, split_by_own_coin
 from fairdp.data.schema import TableSchema
 from fairdp.distributed import process_group
@@ -22,7 +20,7 @@ from fairdp.methods import METHODS
 from fairdp.parameters import Parameters
 from fairdp.randomness import Generators, RandBelow, discrete_gaussian, discrete_laplace
 from fairdp.releases import release
-from fairdp.run.plan import held_out_fraction, known_sizes_of
+from fairdp.run.plan import declared_sizes, floored, held_out_fraction, known_sizes_of
 
 # Libraries whose versions all processes of a group must share.
 _LIBRARIES = ("fairdp", "torch", "numpy", "scipy")
@@ -108,12 +106,6 @@ def hold_out(
     return TrainHoldoutSplit(train=train, held_out=held_out, fraction=fraction, sizes=sizes)
 
 
-def declared_sizes(declared: object, group_names: tuple[str, ...]) -> tuple[float, ...]:
-    """Sizes that were declared, in the order of the groups, which they must name; none if none were."""
-    known = in_order("group_sizes", declared if isinstance(declared, Mapping) else None, group_names)
-    return () if known is None else tuple(map(float, known.values()))
-
-
 def counted_sizes(exact: NDArray[np.int64], noise: SizesNoise, rand_below: RandBelow) -> NDArray[np.int64]:
     """Numbers of records with exact discrete noise; a record is in one of them and moves it by one."""
     if noise.std:
@@ -121,18 +113,6 @@ def counted_sizes(exact: NDArray[np.int64], noise: SizesNoise, rand_below: RandB
         return release(exact + drawn, purpose="sizes", law="discrete_gaussian", scale=noise.std, exact=exact)
     drawn = np.array([discrete_laplace(noise.epsilon, rand_below) for _ in exact], dtype=np.int64)
     return release(exact + drawn, purpose="sizes", law="laplace", scale=1 / noise.epsilon, exact=exact)
-
-
-def floored(sizes: NDArray[np.int64], noise: SizesNoise) -> tuple[float, ...]:
-    """Noisy sizes that a run can be planned with.
-
-    Two deviations at least: a smaller count cannot be told from none, and records weigh as the inverse of the size that
-    is planned with. So a group that is there weighs at most some two and a half times too much (five deviations counted
-    as two), and one that hardly is weighs little. A batch at least, so that no run ends for the lack of records that
-    the noise took away.
-    """
-    deviation = noise.std or math.sqrt(2) / noise.epsilon
-    return tuple(max(float(size), 2 * deviation, float(SMALLEST_BATCH)) for size in sizes)
 
 
 def agree_on_program(options: object = None) -> None:

@@ -13,6 +13,9 @@ from datetime import UTC, date, datetime
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairdp import parameters
 from fairdp.accounting.mechanisms import (
     LARGEST_EPSILON,
@@ -24,16 +27,28 @@ from fairdp.accounting.mechanisms import (
     epsilon_spent,
     steps_within,
 )
-from fairdp.accounting.plan import Plan, known_sizes, make_plan, privacy_spent, sizes_noise
+from fairdp.accounting.plan import Plan, SizesNoise, known_sizes, make_plan, privacy_spent, sizes_noise
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import NOISY, PUBLIC, PrivacySpent
-from fairdp.config import Preregistration, TrainConfig, check_groups, in_order, plain
-from fairdp.defaults import defaults_of, train_config
+from fairdp.config import (
+    ROW_NORMS,
+    SMALLEST_BATCH,
+    ModelConfig,
+    Preregistration,
+    TrainConfig,
+    check_groups,
+    in_order,
+    plain,
+)
+from fairdp.data.columns import EncodedColumns
+from fairdp.defaults import defaults_of, kind_of, train_config
 from fairdp.errors import ParameterError, one_of
 from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.parameters import DECLARED, DEFAULT_EPSILON, METRICS, NoCertificate, Parameters, check_parameters
 from fairdp.randomness import seed_of
 
+# Linear splines and bins of more inputs than this would be mostly noise.
+_MOST_UNDECLARED = 64
 # A recipe needs sizes, but what it costs at a given rate and noise multiplier does not depend on them.
 _ANY_SIZE = 1e6
 # Parameters of single methods that others would silently ignore; studies give the rest of `ONLY_FOR` to all alike.
@@ -404,3 +419,53 @@ def on_one_day() -> Iterator[None]:
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
+
+
+def declared_sizes(declared: object, group_names: tuple[str, ...]) -> tuple[float, ...]:
+    """Sizes that were declared, in the order of the groups, which they must name; none if none were."""
+    known = in_order("group_sizes", declared if isinstance(declared, Mapping) else None, group_names)
+    return () if known is None else tuple(map(float, known.values()))
+
+
+def floored(sizes: NDArray[np.int64], noise: SizesNoise) -> tuple[float, ...]:
+    """Noisy sizes that a run can be planned with.
+
+    Two deviations at least: a smaller count cannot be told from none, and records weigh as the inverse of the size that
+    is planned with. So a group that is there weighs at most some two and a half times too much (five deviations counted
+    as two), and one that hardly is weighs little. A batch at least, so that no run ends for the lack of records that
+    the noise took away.
+    """
+    deviation = noise.std or math.sqrt(2) / noise.epsilon
+    return tuple(max(float(size), 2 * deviation, float(SMALLEST_BATCH)) for size in sizes)
+
+
+def network_for(
+    chosen: Parameters, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int
+) -> ModelConfig:
+    """The network for records of this shape; ``columns`` is what is public about a table's columns."""
+    kind, method = kind_of(chosen, shape), METHODS[chosen.method]
+    n_inputs = math.prod(shape)
+    n_active = n_inputs if columns is None else min(columns.n_columns, n_inputs)
+    config = ModelConfig(
+        kind=kind,
+        hidden=chosen.hidden,
+        activation=chosen.activation or defaults_of(kind, chosen.method).activation,
+        bias=chosen.bias,
+        n_active=n_active if method.closed_form else 0,
+    )
+    if not method.joint:
+        return config
+    joint = replace(config, n_cells=2 * n_groups, row_norm=ROW_NORMS.get(kind, 1.0))
+    if kind != "logistic":
+        return joint
+    if columns is not None:
+        return replace(joint, numeric=columns.numeric, zeros=columns.zeros, most_squares=columns.most_squares)
+    # Of undeclared inputs, every one of a few is a number.
+    n_numbers = n_inputs if n_inputs <= _MOST_UNDECLARED else 0
+    return replace(
+        joint,
+        numeric=tuple(range(n_numbers)),
+        zeros=(0.5,) * n_numbers,
+        bounded=False,
+        most_squares=float(n_inputs + 3 * n_numbers),
+    )

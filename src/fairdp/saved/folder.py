@@ -53,7 +53,6 @@ from fairdp.networks.model import (
     tensor_bytes,
 )
 from fairdp.parameters import DECLARED, NoCertificate, Parameters, check_parameters
-from fairdp.run.certifying import target_of
 from fairdp.run.fit import NOT_STORED, Fitted
 from fairdp.run.plan import checked
 from fairdp.run.predictor import Predictor
@@ -509,4 +508,4 @@ def _target(present: Target, *, max_gap: float | None, min_ratio: float | None, 
 def _fitted_for(fitted: Fitted) -> Target:
     """The target of the fit, whatever was done since."""
     sizes = tuple(fitted.privacy.planned_sizes.values())
-    return target_of(train_config(checked(**vars(fitted.parameters)), fitted.model.kind, sizes))
+    return Target.of(train_config(checked(**vars(fitted.parameters)), fitted.model.kind, sizes))

@@ -25,8 +25,7 @@ from fairdp.data.columns import Binned, Categorical, Column, Numeric
 from fairdp.data.schema import TableSchema
 from fairdp.errors import InputError, SavedModelError
 from fairdp.parameters import NoCertificate
-from fairdp.run.holdout import declared_sizes, floored
-from fairdp.run.plan import held_out_fraction, plan_run, reason_for_no_certificate
+from fairdp.run.plan import declared_sizes, floored, held_out_fraction, plan_run, reason_for_no_certificate
 from fairdp.saved.folder import (
     FILES,
     MARKER,

@@ -27,9 +27,8 @@ from fairdp.frontier.curve import LINE, N_BINS, RAY, Frontier, Target, choose, l
 from fairdp.methods import METHODS
 from fairdp.networks.model import CELL_VALUES
 from fairdp.parameters import Parameters
-from fairdp.run.certifying import target_of
-from fairdp.run.fit import Fitted, network_for
-from fairdp.run.plan import budget_of, checked
+from fairdp.run.fit import Fitted
+from fairdp.run.plan import budget_of, checked, network_for
 from fairdp.saved.folder import CERTIFICATE, TENSORS, fitted_in
 
 # What somebody who sees that a folder is verified should know.
@@ -181,7 +180,7 @@ def rule_check(recorded: Recorded) -> Check:
 def is_moved(recorded: Recorded) -> bool:
     """True if the rule aims at something else than it was fitted for."""
     target = recorded.model.target
-    return target is not None and target != target_of(recorded.config)
+    return target is not None and target != Target.of(recorded.config)
 
 
 def is_planned(recorded: Recorded) -> bool:

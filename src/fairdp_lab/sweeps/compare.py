@@ -37,8 +37,8 @@ from fairdp.parameters import paper_settings
 from fairdp.randomness import Generators
 from fairdp.records import Source, run_paper_bounds
 from fairdp.report.charts import PROVENANCE, SUMMARY
-from fairdp.run.fit import PrivateSchemaReader, network_for
-from fairdp.run.plan import checked
+from fairdp.run.fit import PrivateSchemaReader
+from fairdp.run.plan import checked, network_for
 from fairdp.saved.folder import check_place
 from fairdp_lab.drawing import save_figure, tradeoff_figure
 from fairdp_lab.sweeps.fits import (
