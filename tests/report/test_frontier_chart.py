@@ -19,26 +19,26 @@ POINTS = [
 
 def test_points_lie_where_their_numbers_say():
     chart = frontier_chart(POINTS, POINTS[8], target=0.05)
-    assert len(chart.dots) == 8
-    assert POINTS[8] not in [dot.point for dot in chart.dots]
-    assert chart.chosen.x == chart.x.at(POINTS[8].gap)
-    assert chart.chosen.y == chart.y.at(POINTS[8].accuracy)
+    assert len(chart["dots"]) == 8
+    assert POINTS[8] not in [dot["point"] for dot in chart["dots"]]
+    assert chart["chosen"]["x"] == chart["x"].at(POINTS[8].gap)
+    assert chart["chosen"]["y"] == chart["y"].at(POINTS[8].accuracy)
     # Larger gaps are further right, higher accuracy is further up.
-    assert [dot.x for dot in chart.dots] == sorted((dot.x for dot in chart.dots), reverse=True)
-    assert [dot.y for dot in chart.dots] == sorted(dot.y for dot in chart.dots)
-    assert chart.target == chart.x.at(0.05)
+    assert [dot["x"] for dot in chart["dots"]] == sorted((dot["x"] for dot in chart["dots"]), reverse=True)
+    assert [dot["y"] for dot in chart["dots"]] == sorted(dot["y"] for dot in chart["dots"])
+    assert chart["target"] == chart["x"].at(0.05)
 
 
 def test_bars_are_two_errors_long_and_end_at_zero():
     chart = frontier_chart(POINTS, POINTS[-1])
-    first, last = chart.dots[0], chart.chosen
-    assert (first.low, first.high) == (chart.x.at(0.18), chart.x.at(0.22))
-    assert last.low == chart.x.at(0.0)
-    assert chart.target is None
+    first, last = chart["dots"][0], chart["chosen"]
+    assert (first["low"], first["high"]) == (chart["x"].at(0.18), chart["x"].at(0.22))
+    assert last["low"] == chart["x"].at(0.0)
+    assert chart["target"] is None
 
 
 def test_a_target_beyond_the_picture_is_not_drawn():
-    assert frontier_chart(POINTS, POINTS[0], target=0.9).target is None
+    assert frontier_chart(POINTS, POINTS[0], target=0.9)["target"] is None
 
 
 @pytest.fixture(scope="module")

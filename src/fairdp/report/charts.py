@@ -131,58 +131,30 @@ def rate_chart(rows: Sequence[GroupRow], four_fifths: float) -> dict[str, Any]:
     return {"x": x, "height": bottom + 62, "bottom": bottom + 4, "rows": placed, "four_fifths": line}
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrontierDot:
-    """A rule in the chart of the frontier: its place, and the ends of its error bar."""
-
-    point: FrontierPoint
-    x: float
-    y: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrontierChart:
-    """Accuracy against gap along the prices, with the chosen rule."""
-
-    x: Scale
-    y: Scale
-    line: str
-    dots: tuple[FrontierDot, ...]
-    chosen: FrontierDot
-    target: float | None
-
-
 def frontier_chart(
     points: Sequence[FrontierPoint], chosen: FrontierPoint, *, target: float | None = None
-) -> FrontierChart:
-    """The line through all rules, error bars on some of them, and the largest gap that was aimed at."""
+) -> dict[str, Any]:
+    """Accuracy against gap: the line through all rules, error bars on some, and the largest gap that was aimed at."""
     reached = [point.gap + 2 * point.gap_standard_error for point in (*points, chosen)]
     x = scale_over(reached, start=70, end=616, from_zero=True)
     y = scale_over([point.accuracy for point in (*points, chosen)], start=272, end=16)
 
-    def dot(point: FrontierPoint) -> FrontierDot:
+    def dot(point: FrontierPoint) -> dict[str, Any]:
         reach = 2 * point.gap_standard_error
-        return FrontierDot(
-            point=point,
-            x=x.at(point.gap),
-            y=y.at(point.accuracy),
-            low=x.at(max(point.gap - reach, 0.0)),
-            high=x.at(point.gap + reach),
-        )
+        ends = {"low": x.at(max(point.gap - reach, 0.0)), "high": x.at(point.gap + reach)}
+        return {"point": point, "x": x.at(point.gap), "y": y.at(point.accuracy), **ends}
 
     marked = dot(chosen)
     dots = [dot(point) for point in spread_over_gaps(points, _N_DOTS)]
-    return FrontierChart(
-        x=x,
-        y=y,
-        line=path((x.at(point.gap), y.at(point.accuracy)) for point in points),
+    return {
+        "x": x,
+        "y": y,
+        "line": path((x.at(point.gap), y.at(point.accuracy)) for point in points),
         # None that the chosen one would cover.
-        dots=tuple(place for place in dots if math.dist((place.x, place.y), (marked.x, marked.y)) > _COVERED),
-        chosen=marked,
-        target=None if target is None or target > x.high else x.at(target),
-    )
+        "dots": [own for own in dots if math.dist((own["x"], own["y"]), (marked["x"], marked["y"])) > _COVERED],
+        "chosen": marked,
+        "target": None if target is None or target > x.high else x.at(target),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,34 +207,19 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """One row: places along every axis, by metric and by utility, None where there is no value.
-
-    ``x`` and ``y`` hold the place of the mean and of both ends of one standard error.
-    """
-
-    name: str
-    label: str
-    details: tuple[tuple[str, str], ...]
-    radius: float
-    x: dict[str, tuple[float, float, float] | None]
-    y: dict[str, tuple[float, float, float] | None]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Series:
-    """Rows that differ in epsilon only, joined by a line; a control is drawn hollow."""
+    """Rows that differ in epsilon only, joined by a line; a control is drawn hollow. See `_point` for its points."""
 
     label: str
     colour: str
     light: str
     marker: str
     control: bool
-    points: tuple[Point, ...]
+    points: tuple[dict[str, Any], ...]
 
     def line(self, metric: str, utility: str) -> str:
         """The line through the points that have both values; empty without two of them."""
-        ends = [(point.x[metric], point.y[utility]) for point in self.points]
+        ends = [(point["x"][metric], point["y"][utility]) for point in self.points]
         known = [(x[0], y[0]) for x, y in ends if x is not None and y is not None]
         return path(known) if len(known) > 1 else ""
 
@@ -355,17 +312,18 @@ def _axis(rows: list[Row], name: str, *, start: float, end: float, from_zero: bo
     return scale_over([max(0.0, min(1.0, value)) for value in ends], start=start, end=end, from_zero=from_zero)
 
 
-def _point(row: Row, x: dict[str, Scale], y: dict[str, Scale], budgets: list[float]) -> Point:
+def _point(row: Row, x: dict[str, Scale], y: dict[str, Scale], budgets: list[float]) -> dict[str, Any]:
+    """One row: its places along every axis, mean and both ends of one standard error; None where there is no value."""
     growth = 1.0 if row.epsilon is None else budgets.index(row.epsilon) / max(1, len(budgets) - 1)
     details = tuple(row.details)
-    return Point(
-        name=f"{row.label}, {row.epsilon_text}",
-        label="; ".join(f"{name} {text}" for name, text in details),
-        details=details,
-        radius=round(5 + 4 * growth, 1),
-        x={metric: _place(row, f"{metric}_difference", scale) for metric, scale in x.items()},
-        y={utility: _place(row, utility, scale) for utility, scale in y.items()},
-    )
+    return {
+        "name": f"{row.label}, {row.epsilon_text}",
+        "label": "; ".join(f"{name} {text}" for name, text in details),
+        "details": details,
+        "radius": round(5 + 4 * growth, 1),
+        "x": {metric: _place(row, f"{metric}_difference", scale) for metric, scale in x.items()},
+        "y": {utility: _place(row, utility, scale) for utility, scale in y.items()},
+    }
 
 
 def _place(row: Row, name: str, scale: Scale) -> tuple[float, float, float] | None:
@@ -379,7 +337,7 @@ def _place(row: Row, name: str, scale: Scale) -> tuple[float, float, float] | No
 def frontier_data(frontier: Frontier) -> list[list[dict[str, object]]]:
     """The points for the script of a page, which moves them to other axes: places by metric and by utility."""
     fields = ("name", "details", "x", "y")
-    return [[{name: getattr(point, name) for name in fields} for point in series.points] for series in frontier.series]
+    return [[{name: point[name] for name in fields} for point in series.points] for series in frontier.series]
 
 
 def conclusions(rows: Sequence[Row]) -> list[str]:

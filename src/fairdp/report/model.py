@@ -537,35 +537,6 @@ def _number(value: Any) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Category:
-    """One category: its noisy number and share of all, and its rates.
-
-    A ratio is None where the category is below 2 % of the data and left out of the comparison; the rate and ratio of
-    scores are None where no scores were counted.
-    """
-
-    name: str
-    n: int
-    share: float
-    rate: Rate
-    ratio: Rate | None
-    score_rate: Rate | None
-    score_ratio: Rate | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CategoryTable:
-    """The categories of one attribute or of both together.
-
-    ``unknown`` is the noisy number of people in none of them; None where no value is called so.
-    """
-
-    title: str
-    categories: tuple[Category, ...]
-    unknown: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Profile:
     """The figures that the rules ask for, as far as the model's groups allow.
 
@@ -576,7 +547,7 @@ class Profile:
     columns: Mapping[str, str]
     lacking: tuple[str, ...]
     unknown_values: tuple[str, ...]
-    tables: tuple[CategoryTable, ...]
+    tables: tuple[dict[str, Any], ...]
     n: int
     confidence: float
     median: float | None
@@ -661,7 +632,13 @@ def _table(
     score_rates: Mapping[Key, Rate],
     certificate: Certificate,
     n: int,
-) -> CategoryTable:
+) -> dict[str, Any]:
+    """The categories of one attribute, or of both together: noisy number and share of all, and rates.
+
+    A ratio is None where the category is below 2 % of the data and left out of the comparison; the rate and ratio of
+    scores are None where no scores were counted. ``unknown`` is the noisy number of people in no category; None where
+    no value is called so.
+    """
     sizes = {own: sum(sum(map(sum, certificate.counts[group])) for group in groups) for own, groups in parts.items()}
     known = [own for own in parts if not _unknown(own)]
     compared = [own for own in known if sizes[own] >= SMALL * n]
@@ -669,18 +646,18 @@ def _table(
         over_largest({JOINED.join(own): known_rates[roles, own] for own in compared if (roles, own) in known_rates})
         for known_rates in (rates, score_rates)
     )
-    categories = tuple(
-        Category(
-            name=(name := JOINED.join(own)),
-            n=sizes[own],
-            share=sizes[own] / n if n > 0 else 0.0,
-            rate=rates[roles, own],
-            ratio=ratios.get(name),
-            score_rate=score_rates.get((roles, own)),
-            score_ratio=score_ratios.get(name),
-        )
+    categories = [
+        {
+            "name": (name := JOINED.join(own)),
+            "n": sizes[own],
+            "share": sizes[own] / n if n > 0 else 0.0,
+            "rate": rates[roles, own],
+            "ratio": ratios.get(name),
+            "score_rate": score_rates.get((roles, own)),
+            "score_ratio": score_ratios.get(name),
+        }
         for own in known
-    )
+    ]
     unknown = [size for own, size in sizes.items() if _unknown(own)]
     title = " and ".join(_ROLES[role] for role in roles).capitalize()
-    return CategoryTable(title=title, categories=categories, unknown=sum(unknown) if unknown else None)
+    return {"title": title, "categories": categories, "unknown": sum(unknown) if unknown else None}
