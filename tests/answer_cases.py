@@ -6,7 +6,7 @@ from dataclasses import replace
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import NotCertified
 from fairdp.fitting import FitReport
-from fairdp.frontier.verdict import Quality, TargetMet, Verdict, verdict_lines
+from fairdp.frontier.verdict import Quality, TargetMet, Verdict
 from fairdp.parameters import NoCertificate, Parameters
 from fairdp.run.plan import plan_run
 
@@ -54,7 +54,7 @@ def fit_report(**changes):
         seconds={"train": 1.0, "certify": 0.0, "total": 2.0},
         out="model",
         statement="The model is private.",
-        verdict=Verdict(verdict="undecided", quality=None, target=None, lines=("undecided: see `epsilon`.",)),
+        verdict=Verdict(verdict="undecided", quality=None, target=None),
         frontier=None,
         chosen=None,
         positive="yes",
@@ -78,8 +78,7 @@ TARGET = TargetMet(
 
 def verdict(word, *, quality=QUALITY, target=TARGET, **more):
     known = {"base_rate": 0.24, "positive_rate": 0.17, "counted_on": "held-out records", "has_prices": True} | more
-    found = Verdict(verdict=word, quality=quality, target=target, **known)
-    return replace(found, lines=tuple(verdict_lines(found, NotCertified(NoCertificate.NO_RECORDS_HELD_OUT))))
+    return Verdict(verdict=word, quality=quality, target=target, **known)
 
 
 MET = replace(TARGET, estimate=0.02, met="yes")

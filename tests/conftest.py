@@ -17,7 +17,7 @@ from hypothesis import Phase, settings
 
 import golden_pages
 import pool
-from fairdp.certify import statement
+from fairdp.certify import rates
 from fairdp.cli import main
 from fairdp.data import catalog as sources
 from fairdp.errors import InputError
@@ -63,7 +63,7 @@ def bounds_are_computed_once() -> Iterator[None]:
         patch.setattr("fairdp.certify.certificate.gap_bound", pool.remembered_bound)
         patch.setattr("fairdp.saved.verify_checks.gap_bound", pool.remembered_bound)
         # Rates of a report: many pages are about the same counts.
-        patch.setattr(statement, "score_box_bound", functools.cache(statement.score_box_bound))
+        patch.setattr(rates, "score_box_bound", functools.cache(rates.score_box_bound))
         yield
 
 

@@ -14,8 +14,9 @@ from fairdp import METHODS
 from fairdp._io import json_bytes
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.certify.certificate import certify
-from fairdp.certify.statement import certificate_record, certificate_statement, read_record
 from fairdp.saved import verify as verification
+from fairdp.saved.folder import certificate_record, read_record
+from fairdp.statements.certificate import certificate_statement
 from pool import copied, saved_model
 
 ONE = {"certify_metrics": ("demographic_parity",)}

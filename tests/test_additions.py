@@ -46,7 +46,7 @@ METRIC = {
 )
 METRICS = tuple(CERTIFIABLE)"""
     },
-    "certify/statement.py": {
+    "saved/folder.py": {
         "    equalized_odds: CertifiedGap | None = None\n": """    equalized_odds: CertifiedGap | None = None
     predictive_equality: CertifiedGap | None = None
 """

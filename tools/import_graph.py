@@ -21,6 +21,7 @@ LAYERS = """
     ledger
     certify
     frontier
+    statements
     networks
     training
     methods
@@ -37,6 +38,9 @@ LAYERS = """
     cli
     lab
 """.strip().splitlines()
+
+# Values that users print: their methods find the words when called, so that sentences live in one place above them.
+PRINTED = {"accounting.spent", "certify.certificate", "frontier.verdict"}
 
 PLACES = {name: place for place, names in enumerate(LAYERS) for name in names.split()}
 
@@ -57,7 +61,10 @@ def _short(name: str) -> str:
 
 
 def import_graph() -> Graph:
-    """Each module with the modules that it imports anywhere, also inside functions and for types only."""
+    """Each module with the modules that it imports anywhere, also inside functions and for types only.
+
+    Left out are the words of the values in `PRINTED`, which their methods import.
+    """
     known = modules()
     return {module: _imports_of(module, known) for module in sorted(known)}
 
@@ -84,7 +91,12 @@ def _imports_of(module: str, known: set[str]) -> set[str]:
     path = SOURCES.joinpath(*(["fairdp_lab", *parts[1:]] if parts[0] == "lab" else ["fairdp", *parts]))
     tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
     found: set[str] = set()
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    if module in PRINTED:
+        methods = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+        words = {node for method in methods for node in method.body if _is_words(node)}
+        nodes = [node for node in nodes if node not in words]
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: write imports in full"
             found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
@@ -93,3 +105,7 @@ def _imports_of(module: str, known: set[str]) -> set[str]:
     names = {_short(name) for name in found if name.split(".")[0] in ("fairdp", "fairdp_lab")} & known
     # A package named only on the way to one of its modules is not what is imported.
     return {name for name in names if not any(other.startswith(f"{name}.") for other in names)} - {module}
+
+
+def _is_words(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and str(node.module).startswith("fairdp.statements.")

@@ -21,7 +21,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from fairdp.accounting.mechanisms import Reading
-from fairdp.certify.statement import certificate_statement, html_of_fit
 from fairdp.data.grouped import GroupedData, check_declared_groups, grouped_arrays, raw_table
 from fairdp.data.schema import TableSchema, known_table
 from fairdp.data.tables import Declared, grouped_table, known_groups, model_records, schema_of, whole_table
@@ -38,6 +37,7 @@ from fairdp.run.holdout import assumed_with, read_from_records
 from fairdp.run.plan import checked
 from fairdp.run.predictor import reasons_of
 from fairdp.saved.folder import paid_counts, place_for_model, read_model, retargeted, usable_model, write_model
+from fairdp.statements.certificate import certificate_statement, html_of_fit
 
 _FITS = ("fit", "_fit", "fit_predict", "fit_transform")
 # Steps whose own words are "passthrough", "drop" or None do nothing.

@@ -12,7 +12,6 @@ from typing import Any
 from fairdp._io import to_plain
 from fairdp.accounting.spent import PUBLIC, PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.statement import certificate_record, certificate_statement
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.catalog import DATASETS
 from fairdp.data.columns import counts_by_column, lines_for_holder
@@ -44,16 +43,12 @@ from fairdp.run.checkpoint import check_new, resumed_checkpoint
 from fairdp.run.fit import Progress, keep_reading, reader_for, reading_path
 from fairdp.run.holdout import agree_on_files, agree_on_program
 from fairdp.run.plan import budget_of, checked, declared_sizes, reason_for_no_certificate
-from fairdp.saved.folder import MARKER, place_for_model, write_model
+from fairdp.saved.folder import MARKER, certificate_record, place_for_model, write_model
+from fairdp.statements.certificate import BOUND_OF_SMOOTHING, certificate_statement
 from fairdp.tuning import tune
 
-# A note of `fairsmooth`, and what it is.
+# A note of `fairsmooth`.
 _BOUND = "overall_against_group_classifier"
-_BOUND_IN_WORDS = (
-    "for any input, the largest possible difference between the expectations of the averaged model and of each group's "
-    "model over all noise on the parameters; not a bound on a gap between groups, nor on the deployed decision, which "
-    "is made from a fixed number of draws"
-)
 # What a launch notes before its run may be paid for, and the process that has noted it.
 _BEGUN, _PROCESS = "begun", token_hex()
 
@@ -115,7 +110,7 @@ class FitReport:
         del plain["privacy"]["ledger"]
         plain["ledger"] = None if note is None else note.to_json()
         if _BOUND in self.notes:
-            plain["notes"] |= {"what_it_is": _BOUND_IN_WORDS}
+            plain["notes"] |= {"what_it_is": BOUND_OF_SMOOTHING}
         return plain if self.tuned is not None else {name: plain[name] for name in plain if name != "tuned"}
 
 

@@ -11,8 +11,6 @@ from fairdp.errors import DataError, ParameterError
 from fairdp.parameters import CERTIFIABLE
 
 Counts = NDArray[np.int64]
-# A rate this close to 0 or 1 means that nearly everybody gets the same decision.
-_COLLAPSED = 0.01
 # Of equal mass.
 _CALIBRATION_BINS = 10
 
@@ -66,17 +64,6 @@ def metrics_of_counts(counts: NDArray[np.float64] | Counts, group_names: tuple[s
         "positive_rate_by_group": {name: float(rate) for name, rate in zip(group_names, positive, strict=True)},
         **{name: float(value) for name, value in fairness_metrics(counts).items()},
     }
-
-
-def collapse_warning(positive_rate: float) -> str | None:
-    """Warning to a user whose model gives nearly everybody the same decision."""
-    if _COLLAPSED < positive_rate < 1 - _COLLAPSED:
-        return None
-    decision = "negative" if positive_rate < 0.5 else "positive"
-    return (
-        f"the model predicts the {decision} class for nearly everybody (positive rate {positive_rate:.4f}): "
-        "a small gap is then worth nothing."
-    )
 
 
 def _accuracy(counts: NDArray[np.float64] | Counts) -> NDArray[np.float64]:

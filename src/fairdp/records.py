@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fairdp._io import json_bytes, read_key, write_key
 from fairdp.accounting.spent import FRONTIER, PUBLISHED, READ_FROM_TABLE
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.statement import estimated_metrics
+from fairdp.certify.rates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.cli.terminal import say_cell_issues
 from fairdp.data.catalog import DATASETS, load_dataset
@@ -29,14 +29,16 @@ from fairdp.data.schema import PLAIN, TableFormat, TableSchema, read_schema
 from fairdp.data.tables import Observe, Read, encode_file, load_table
 from fairdp.distributed import process_group
 from fairdp.errors import DataError, InputError, ParameterError, SavedModelError, in_unit_interval
-from fairdp.frontier.verdict import SurveyNoise, forewarning, outlook_of, outlook_warning
+from fairdp.frontier.verdict import SurveyNoise, outlook_of
 from fairdp.ledger.ledger import Spending, ledger_path
-from fairdp.metrics import collapse_warning, confidence_intervals, evaluate_decisions
+from fairdp.metrics import confidence_intervals, evaluate_decisions
 from fairdp.paper import PaperBounds, paper_bounds_of
 from fairdp.parameters import fraction
 from fairdp.randomness import Generators
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import read_checkpoint
+from fairdp.statements.certificate import collapse_warning
+from fairdp.statements.verdict import forewarning, outlook_warning
 
 # Of the key of the test split.
 KEY_BYTES = 16

@@ -15,7 +15,7 @@ from fairdp.accounting.plan import SizesNoise, trial_spends
 from fairdp.accounting.selection import Selection, draw_trials, largest_within, merged
 from fairdp.accounting.spent import NOISY
 from fairdp.certify.certificate import Certificate
-from fairdp.certify.statement import estimated_metrics
+from fairdp.certify.rates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData, groups_of
 from fairdp.defaults import kind_of

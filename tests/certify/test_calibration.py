@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from fairdp.certify import statement
+from fairdp.certify import rates
 from fairdp.certify.certificate import ScoreCounts, binned, release_scores
-from fairdp.certify.statement import NoisySum, Rate, above_median, bin_limits, calibration_of, rate_of, upper_rate
+from fairdp.certify.rates import NoisySum, Rate, above_median, bin_limits, calibration_of, rate_of, upper_rate
 from fairdp.parameters import SCORE_EDGES
 from statistical import assert_rate_at_most
 
@@ -190,7 +190,7 @@ def test_that_check_of_bins_notices_intervals_about_the_wrong_label(population, 
     def turned(*_, estimate, **__):
         return Rate(estimate=estimate, low=0.9 - estimate, high=1.1 - estimate)
 
-    monkeypatch.setattr(statement, "rate_of", turned)
+    monkeypatch.setattr(rates, "rate_of", turned)
     with pytest.raises(AssertionError):
         assert_rate_at_most(*bins_missed(population, 40), limit=0.05)
 

@@ -19,9 +19,9 @@ from fairdp.certify.certificate import (
     _in_sequence,
     certify,
 )
-from fairdp.certify.statement import certificate_record, read_record
 from fairdp.config import Preregistration
 from fairdp.parameters import NoCertificate
+from fairdp.saved.folder import certificate_record, read_record
 from statistical import assert_rate_at_most
 
 REQUIRED = 0.1

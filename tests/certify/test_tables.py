@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairdp.certify import statement as rates_module
+from fairdp.certify import rates as rates_module
 from fairdp.certify.bounds import arms_of, laplace_sum, noise_quantile, noise_reach, release_counts, score_box_bound
 from fairdp.certify.certificate import certify
 from fairdp.certify.outlook import cost_in_tau, expected_widths
-from fairdp.certify.statement import (
+from fairdp.certify.rates import (
     NoisySum,
     Rate,
     cost_of_scores,

@@ -28,9 +28,10 @@ from fairdp.cli.terminal import exit_unless_good
 from fairdp.commands.check import CertificateReport
 from fairdp.commands.plan import ExpectedWidths, PlanReport, TauAnswer
 from fairdp.frontier.curve import FrontierPoint
-from fairdp.frontier.verdict import GroupOutlook, outlook_warning
+from fairdp.frontier.verdict import GroupOutlook
 from fairdp.parameters import NoCertificate
 from fairdp.records import EvaluationReport
+from fairdp.statements.verdict import outlook_warning
 
 COUNTS = np.array([[[4000, 1000], [1000, 4000]], [[8000, 2000], [2000, 8000]]])
 NOTE = LedgerNote(entry=3, token="", table="people", epsilon=0.98765, delta=1e-5, epsilon_sum=0.98765)

@@ -28,7 +28,6 @@ from fairdp.frontier.verdict import (
     Evidence,
     Quality,
     TargetMet,
-    _target,
     certified_evidence,
     is_collapsed,
     judged_quality,
@@ -36,6 +35,7 @@ from fairdp.frontier.verdict import (
     sketched_evidence,
     verdict_of,
 )
+from fairdp.statements.verdict import _target_line
 from statistical import assert_rate_at_most
 
 # Standard normal quantiles: a claim alone, and one of two that share the chance of being wrong.
@@ -216,9 +216,9 @@ def test_an_interval_that_leaves_the_target_out_and_decides_nothing_is_explained
     target = TargetMet(
         metric="demographic_parity", kind=kind, value=0.1, estimate=estimate, error=0.03, met="undecided"
     )
-    said = _target(target)
+    said = _target_line(target)
     assert ("undecided, because the largest of several gaps may look so by chance." in said) == chance
-    assert "missed" in _target(replace(target, met="no"))
+    assert "missed" in _target_line(replace(target, met="no"))
 
 
 # 500 runs notice a true rate of .14 with a chance of 99 %, at a false-alarm rate of 1e-6.

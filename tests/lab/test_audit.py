@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event, rdp
 
-from fairdp.accounting import spent as words
 from fairdp.accounting.mechanisms import RDP_ORDERS, SampledGaussian
 from fairdp.accounting.selection import TrialSpend, selected_epsilon
 from fairdp.releases import OPEN_DOMAIN, Release, release, watching
+from fairdp.statements import privacy as words
 from fairdp_lab.audit.replay import suspicious_noise
 from fairdp_lab.audit.routes import (
     SURVEYS,

@@ -16,7 +16,6 @@ from fairdp.metrics import (
     area_under_roc,
     at_positive_rate,
     calibration_by_group,
-    collapse_warning,
     confidence_intervals,
     decision_counts,
     evaluate_decisions,
@@ -24,6 +23,7 @@ from fairdp.metrics import (
     group_rates,
 )
 from fairdp.records import measure
+from fairdp.statements.certificate import collapse_warning
 from metric_cases import NAMES, sample
 from statistical import assert_rate_at_most
 

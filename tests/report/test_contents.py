@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from fairdp._format import bound_above, rounded_up
-from fairdp.certify.statement import read_record
 from fairdp.data.schema import TableSchema
-from fairdp.report.words import cautions, four_fifths_verdict, headline
+from fairdp.report.cards import cautions, headline
+from fairdp.saved.folder import read_record
 from fairdp.saved.verify import verify_folder
+from fairdp.statements.certificate import four_fifths_verdict
 from page_reading import parsed
 
 
@@ -100,7 +101,7 @@ def test_four_fifths_is_established_only_by_the_bound(report_of, ratio, estimate
     report = report_of("certified")
     gaps = {"demographic_parity": replace(report.certificate.gaps["demographic_parity"], ratio=ratio)}
     changed = replace(report, certificate=replace(report.certificate, gaps=gaps))
-    verdict = four_fifths_verdict(replace(changed, estimates={"demographic_parity_ratio": estimate}))
+    verdict = four_fifths_verdict(changed.certificate, {"demographic_parity_ratio": estimate})
     assert expected in verdict
     assert ("not established" in verdict) == (ratio is None or ratio < 0.8)
 

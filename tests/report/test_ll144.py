@@ -12,12 +12,13 @@ from click.testing import CliRunner
 
 from fairdp._io import json_bytes
 from fairdp.certify.certificate import ScoreCounts
-from fairdp.certify.statement import NoisySum, certificate_record, rate_of
+from fairdp.certify.rates import NoisySum, rate_of
 from fairdp.cli import fairdp
 from fairdp.data.schema import TableSchema
 from fairdp.parameters import SCORE_EDGES
 from fairdp.report.model import ll144
 from fairdp.report.page import render_model
+from fairdp.saved.folder import certificate_record
 from page_reading import parsed
 
 SEXES, RACES = ("female", "male", "Unknown"), ("a", "b", "other")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fairdp.frontier.verdict import TargetMet
-from fairdp.report.words import status_lines
+from fairdp.report.cards import status_lines
 
 
 def states(report) -> dict[str, str]:

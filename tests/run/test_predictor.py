@@ -12,10 +12,10 @@ from scipy.special import ndtr
 from classifier_cases import fitted, people
 from fairdp import FairDPClassifier
 from fairdp._io import to_plain
-from fairdp.certify.statement import certificate_record
 from fairdp.networks.model import ScoreModel, logistic
 from fairdp.parameters import DECLARED
 from fairdp.run.predictor import Predictor
+from fairdp.saved.folder import certificate_record
 from statistical import FALSE_ALARM, assert_binomial, assert_plausible
 
 KEY, OTHER_KEY = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"

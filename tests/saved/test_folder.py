@@ -16,7 +16,6 @@ import torch
 
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.certify.certificate import HeldOutRecords, NotCertified, Origin, certify
-from fairdp.certify.statement import certificate_record
 from fairdp.config import ModelConfig
 from fairdp.errors import SavedModelError
 from fairdp.networks.model import ParameterSmoothing, tensor_bytes
@@ -25,7 +24,7 @@ from fairdp.run.fit import Fitted
 from fairdp.run.plan import build_info, plan_run
 from fairdp.run.predictor import Predictor
 from fairdp.saved import folder as artifacts
-from fairdp.saved.folder import SCHEMA_VERSION, read_model, write_model
+from fairdp.saved.folder import SCHEMA_VERSION, certificate_record, read_model, write_model
 
 FILES = ("SHA256SUMS", "certificate.json", "model.json", "model.safetensors", "privacy.json")
 CERTIFIED_FILES = ("model.json", "model.safetensors", "privacy.json")

@@ -10,12 +10,11 @@ from fairdp import methods as fairdp_frontier
 from fairdp import parameters
 from fairdp import parameters as certificate
 from fairdp.accounting import mechanisms as calibration
-from fairdp.certify.statement import CertificateRecord
 from fairdp.frontier import curve
 from fairdp.frontier import curve as choice
 from fairdp.saved import verify_checks as verified
 from fairdp.saved import verify_checks as verified_scores
-from fairdp.saved.folder import SCHEMA_VERSION
+from fairdp.saved.folder import SCHEMA_VERSION, CertificateRecord
 
 # The version, and the digest of everything that follows from the program and not from the folder.
 VERSION, DIGEST = 16, "11ce8b320459dd13"

@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._format import bound_above, html_table
 from fairdp._io import to_plain
 from fairdp.certify.bounds import Counts, GapBound, arms_of, gap_bound, per_group, release_counts, small
 from fairdp.certify.outlook import ShiftBound, bound_under_shift
@@ -249,8 +248,9 @@ class Certificate:
         return self.to_dict()[name]
 
     def _repr_html_(self) -> str:
-        rows = [(f"{name.replace('_', ' ')} gap", f"≤ {bound_above(gap.tau)}") for name, gap in self.gaps.items()]
-        return html_table(f"Certified with confidence {100 * self.confidence:g} %, together", rows)
+        from fairdp.statements.certificate import certificate_html
+
+        return certificate_html(self)
 
     @property
     def events(self) -> dict[str, Event]:
@@ -349,7 +349,9 @@ class NotCertified:
         return self.to_dict()[name]
 
     def _repr_html_(self) -> str:
-        return html_table("Not certified", [("because", self.explanation)])
+        from fairdp.statements.certificate import certificate_html
+
+        return certificate_html(self)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""

@@ -26,7 +26,6 @@ from fairdp.certify.certificate import (
     release_scores,
     share_of_alpha,
 )
-from fairdp.certify.statement import certificate_record, certificate_statement
 from fairdp.classifier import FairDPClassifier
 from fairdp.cli.terminal import say_cell_issues, say_spent
 from fairdp.config import Preregistration
@@ -43,7 +42,8 @@ from fairdp.randomness import Generators
 from fairdp.records import load_for_dataset, load_saved
 from fairdp.run.certifying import ScoreTally, count_decisions, release_certificate
 from fairdp.run.holdout import counted_sizes
-from fairdp.saved.folder import check_place, is_signed, write_model
+from fairdp.saved.folder import certificate_record, check_place, is_signed, write_model
+from fairdp.statements.certificate import certificate_statement
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ reason and remedy. Last, before there is any model: how well each group's rate c
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any
@@ -18,7 +18,6 @@ from fairdp.accounting.plan import Plan
 from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER
 from fairdp.certify.bounds import noise_variance
 from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.statement import looks_in_words
 from fairdp.errors import in_words
 from fairdp.frontier.curve import (
     LINE,
@@ -39,7 +38,7 @@ from fairdp.frontier.curve import (
     prefix_root,
     spread_of,
 )
-from fairdp.parameters import CERTIFIABLE, DEFAULT_MAX_GAP, Parameters
+from fairdp.parameters import DEFAULT_MAX_GAP, Parameters
 
 NO_CHANCE = Chance(auc=0.5, gain=0.0)
 HELD_OUT, TRAINING = "held-out records", "training records"
@@ -58,18 +57,6 @@ TOLERANCE = 0.02
 _COLLAPSED, _PART_OF_BASE = 0.01, 0.25
 # A rate less certain than this is not measured among several; less certain than this, not even a large gap is believed.
 _UNMEASURED, _BLIND = 0.03, 0.1
-_MORE_EVIDENCE = "more records, a larger `epsilon`, a larger `certify_fraction`"
-_MORE_TO_LEARN = (
-    "Try more records, a larger `epsilon`, or inputs that tell more about the label; check that labels and rows belong "
-    "together."
-)
-# A ranking that is less certain than this is not worth stating.
-_HIDDEN, _NOT_SEEN = 0.15, "hidden by noise"
-# Errors to either side that an interval of 95 % has.
-_REACH = 1.96
-# Labels that are rarer than this are seldom predicted by the best of models.
-_RARE = 0.15
-_BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -264,8 +251,7 @@ class Verdict:
     """Judgement of a fitted model by paid counts.
 
     ``verdict`` is ``"good"``, ``"missed"``, ``"weak"``, ``"collapsed"`` or ``"undecided"``; each statement is wrong in
-    at most one case of twenty. ``counted_on`` says which records were counted, None for none. ``lines``
-    say it in words, parameters in backquotes.
+    at most one case of twenty. ``counted_on`` says which records were counted, None for none.
     """
 
     verdict: str
@@ -275,7 +261,14 @@ class Verdict:
     positive_rate: float | None = None
     counted_on: str | None = None
     has_prices: bool = False
-    lines: tuple[str, ...] = ()
+    certificate: Certificate | NotCertified | None = field(default=None, repr=False)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The verdict in words, parameters in backquotes."""
+        from fairdp.statements.verdict import verdict_lines
+
+        return tuple(verdict_lines(self))
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -365,7 +358,7 @@ def judged(fit: Fit) -> Verdict:
     seen, aimed = fit.evidence, fit.aimed
     quality = None if seen is None else judged_quality(seen)
     target = None if aimed is None else _judged_target(fit, aimed)
-    found = Verdict(
+    return Verdict(
         verdict=verdict_of(quality, target, seen.positive_rate if seen else None, seen.base_rate if seen else None),
         quality=quality,
         target=target,
@@ -373,8 +366,8 @@ def judged(fit: Fit) -> Verdict:
         positive_rate=None if seen is None else seen.positive_rate,
         counted_on=None if seen is None else seen.counted_on,
         has_prices=fit.frontier is not None,
+        certificate=fit.certificate,
     )
-    return replace(found, lines=tuple(verdict_lines(found, fit.certificate)))
 
 
 def _judged_target(fit: Fit, aimed: Target) -> TargetMet:
@@ -544,186 +537,6 @@ def _interval(value: float | None, error: float | None, *, most: float) -> tuple
     return value, [max(value - reach, 0.0), min(value + reach, most)]
 
 
-def verdict_lines(verdict: Verdict, certificate: Certificate | NotCertified) -> list[str]:
-    """The verdict, then the target, the quality, and the groups that could not be measured.
-
-    Where several looks were registered, what came of them; if the first missed what is required, at once.
-    """
-    lines, required = [f"{verdict.verdict}: {_reason(verdict)}"], "`require_tau`"
-    looks = looks_in_words(certificate) if isinstance(certificate, Certificate) else None
-    if looks is not None and certificate.met:
-        lines.append(f"{required} met: {looks}.")
-    elif looks is not None:
-        reason = _reason(verdict)
-        lines = [f"{verdict.verdict}, and {required} missed: {looks}. {reason[0].upper()}{reason[1:]}"]
-    if verdict.target is not None:
-        lines.append(f"target: {_target(verdict.target)}")
-    if verdict.quality is not None:
-        lines.append(f"quality: {_quality(verdict.quality, verdict.counted_on)}")
-    if verdict.unmeasured:
-        lines.append(f"not measured: {unmeasured_advice(verdict.unmeasured)}")
-    return lines
-
-
-def unmeasured_advice(names: tuple[str, ...]) -> str:
-    """Which groups could not be measured, and what would help."""
-    them = "this group" if len(names) == 1 else "these groups"
-    return (
-        f"{', '.join(names)}. The noise hides the rate of {them}, so nothing is claimed about it. Try merging small "
-        "groups, more records, or a larger `epsilon`."
-    )
-
-
-def remedy(verdict: Verdict) -> str:
-    """Advice on what to try next; nothing for a good model."""
-    return _found_and_remedy(verdict)[1]
-
-
-def _reason(verdict: Verdict) -> str:
-    found, advice = _found_and_remedy(verdict)
-    return f"{found}. {advice}" if advice else f"{found}."
-
-
-def _found_and_remedy(verdict: Verdict) -> tuple[str, str]:
-    return {
-        "good": _good,
-        "missed": _missed,
-        "weak": _weak,
-        "collapsed": _collapsed,
-        "undecided": _undecided,
-    }[verdict.verdict](verdict)
-
-
-def _good(verdict: Verdict) -> tuple[str, str]:
-    learnt = "the model has learnt to tell the labels apart"
-    if verdict.target is None:
-        return f"{learnt}; it was trained without a fairness target", ""
-    return f"{learnt}, and its fairness target is met", ""
-
-
-def _missed(verdict: Verdict) -> tuple[str, str]:
-    target = verdict.target
-    assert target is not None
-    assert target.estimate is not None
-    what = "ratio" if target.kind == "min_ratio" else "gap"
-    found = f"{what} about {target.estimate:.2f} instead of {target.value:.2f}"
-    if target.rest is None:
-        kept = "; no price on the frontier closes the rest and keeps two thirds of the positive decisions"
-        looser = "`min_ratio`" if target.kind == "min_ratio" else "`max_gap`"
-        unreachable = kept if verdict.has_prices else ""
-        return f"{found}{unreachable}", f"Try {_BY_GROUP}, a looser {looser}, more records, or a larger `epsilon`."
-    price, cost = target.rest
-    if target.price is not None and price <= target.price + 1e-6:
-        misled = "held-out records differ from them or the noise misled the choice"
-        return (
-            f"{found}, although the training records suggested that it would be met: {misled}",
-            "Try a stricter target, more records, or a larger `epsilon`.",
-        )
-    return (
-        f"{found}; closing the rest would cost about {_points(cost)} of accuracy",
-        f"Try `price` {_rounded(price)} to pay for it, or {_BY_GROUP}.",
-    )
-
-
-def _weak(verdict: Verdict) -> tuple[str, str]:
-    return "the model has learnt next to nothing, so its gap says nothing either", _MORE_TO_LEARN
-
-
-def _collapsed(verdict: Verdict) -> tuple[str, str]:
-    assert verdict.positive_rate is not None
-    assert verdict.base_rate is not None
-    decision = "negative" if verdict.positive_rate < 0.5 else "positive"
-    found = f"nearly everybody gets the {decision} decision (positive rate {verdict.positive_rate:.3f}"
-    found += f", while {verdict.base_rate:.3f} of the labels are positive)"
-    quality = verdict.quality
-    if quality is not None and quality.learnt == "no":
-        return f"{found}, and the model has learnt next to nothing", _MORE_TO_LEARN
-    found += ": a small gap is then worth nothing"
-    if not (quality is not None and quality.learnt == "yes") and _RARE < verdict.base_rate < 1 - _RARE:
-        return found, "Try more records, a larger `epsilon`, or more `n_steps`."
-    ratio = _rounded((1 - verdict.base_rate) / max(verdict.base_rate, 1e-3))
-    doubt = "" if quality is not None and quality.learnt == "yes" else "; or more records, or a larger `epsilon`"
-    method = "" if verdict.has_prices else "`method` fairdp_frontier with "
-    return found, (
-        f"Try {method}`cost_ratio` {ratio}, by which whoever is likelier than the average to have the positive label "
-        f"is accepted, or a value between 1 and that{doubt}."
-    )
-
-
-def _undecided(verdict: Verdict) -> tuple[str, str]:
-    quality, target = verdict.quality, verdict.target
-    if quality is None:
-        return (
-            "no counts were paid for that could tell whether the model is any good",
-            "Try a `certify_fraction` above 0, or `method` fairdp_frontier.",
-        )
-    doubts = []
-    if quality.learnt != "yes":
-        doubts.append("whether the model has learnt anything")
-    if target is not None and target.met != "yes":
-        doubts.append("whether the fairness target is met")
-    merge = ", or merging small groups" if verdict.unmeasured else ", or a looser target"
-    return f"the noisy counts do not tell {' or '.join(doubts)}", f"Try {_MORE_EVIDENCE}{merge}."
-
-
-def _target(target: TargetMet) -> str:
-    name = CERTIFIABLE[target.metric].name
-    limit = f"at most {target.value:g}"
-    if target.kind == "min_ratio":
-        name, limit = name.replace("gap", "ratio"), f"at least {target.value:g}"
-    default = "" if target.explicit else ", by default"
-    if target.estimate is None or target.error is None:
-        return f"{name} {limit}{default}; nothing was counted that could tell whether it is met."
-    outcome = {"yes": "met", "no": "missed", "undecided": "undecided"}[target.met]
-    among = ""
-    if target.unmeasured:
-        among = " among the groups that can be measured" if target.n_measured > 1 else " of the two groups known best"
-    most = 1.0 if target.kind == "max_gap" else math.inf
-    found = f"{name} {_with_interval(target.estimate, target.error, most)}{among}"
-    if target.met == "undecided" and _lies_beyond(target.estimate, target.error, target):
-        # The interval is of one gap alone; a miss is stated only where it is no chance find among all pairs.
-        outcome = "undecided, because the largest of several gaps may look so by chance"
-    said = f"{found}; {limit} was aimed at{default}: {outcome}"
-    if target.price:
-        said += f", at a price of {target.price:.2f} points of accuracy for each point of gap"
-    return f"{said}."
-
-
-def _quality(quality: Quality, counted_on: str | None) -> str:
-    accuracy = _with_interval(quality.accuracy, quality.accuracy_error, 1.0)
-    said, where = f"accuracy {accuracy}, majority class {quality.majority_accuracy:.3f}", ""
-    if quality.auc is not None and quality.auc_error is not None:
-        where = "" if counted_on == TRAINING else ", the ranking on training records"
-        seen = quality.auc_error < _HIDDEN
-        said += f"; ranking (ROC-AUC) {_with_interval(quality.auc, quality.auc_error, 1.0) if seen else _NOT_SEEN}"
-    if quality.learnt == "yes" and quality.accuracy < quality.majority_accuracy - 0.01:
-        said += "; less accurate than the majority class, as accepting more people is, but it ranks them"
-    learnt = {"yes": "learnt", "no": "not learnt", "undecided": "undecided"}[quality.learnt]
-    return f"{said}: {learnt}. Counted with noise on {counted_on}{where}."
-
-
-def _lies_beyond(value: float, error: float, target: TargetMet) -> bool:
-    """True if the interval that is shown leaves the target out."""
-    reach = _REACH * error
-    return value - reach > target.value if target.kind == "max_gap" else value + reach < target.value
-
-
-def _with_interval(value: float, error: float, most: float) -> str:
-    reach = _REACH * error
-    return f"about {value:.3f} ({max(value - reach, 0):.3f} to {min(value + reach, most):.3f})"
-
-
-def _points(cost: float) -> str:
-    points = 100 * cost
-    return "less than 0.1 points" if points < 0.1 else f"{points:.1f} points"
-
-
-def _rounded(value: float) -> str:
-    """Two digits, rounded up."""
-    digits = 1 - math.floor(math.log10(max(value, 1e-3)))
-    return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:g}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class GroupOutlook:
     """Precision with which one group's rate could be measured, and what would suffice if that is not enough.
@@ -841,34 +654,6 @@ def _enough(error_of: Callable[[float], float], size: float) -> float:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if error_of(middle * size) <= MEASURABLE else (middle, high)
     return high
-
-
-def outlook_warning(groups: list[GroupOutlook]) -> str | None:
-    """Warning to a user some of whose groups cannot be measured."""
-    hidden = [group for group in groups if not group.measurable]
-    if not hidden:
-        return None
-    each = ", ".join(
-        f"{group.group} ({_seen(group.standard_error)}; {group.records_needed:,.0f} training records or an epsilon of "
-        f"{group.epsilon_needed:g} would do)"
-        for group in hidden
-    )
-    return (
-        f"the noise hides how these groups are treated: {each}. The target does not reach them: merge small groups, "
-        "or use more records or a larger epsilon."
-    )
-
-
-def forewarning(groups: list[GroupOutlook]) -> str | None:
-    """The same before training, when the share of positive labels is a guess: names alone, figures follow."""
-    hidden = [group.group for group in groups if not group.measurable]
-    if not hidden:
-        return None
-    return f"too few records at this epsilon to measure {', '.join(hidden)}."
-
-
-def _seen(error: float) -> str:
-    return "not seen at all" if error >= NOT_AT_ALL else f"seen to about ±{error:.2f}"
 
 
 def two_digits(value: float) -> float:

@@ -11,13 +11,13 @@ from typing import Any
 
 from fairdp._format import with_error
 from fairdp._io import content_of, parsed_json
-from fairdp.certify.statement import GroupRow
+from fairdp.certify.rates import GroupRow
 from fairdp.errors import InputError
 from fairdp.frontier.curve import FrontierPoint, spread_over_gaps
 from fairdp.methods import METHODS
-from fairdp.metrics import collapse_warning
 from fairdp.parameters import CERTIFIABLE
 from fairdp.report.model import Exposure
+from fairdp.statements.certificate import collapse_warning
 
 SUMMARY, PROVENANCE = "summary.json", "provenance.json"
 

@@ -32,7 +32,7 @@ from fairdp.accounting.mechanisms import (
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, FreshRecords, NotCertified
-from fairdp.certify.statement import (
+from fairdp.certify.rates import (
     JOINED,
     CalibrationBin,
     GroupRow,
@@ -55,8 +55,8 @@ from fairdp.run.fit import Fitted
 from fairdp.saved.folder import FILES, SUMS, paid_counts, read_model, sha256
 from fairdp.saved.verify import verify_folder
 from fairdp.saved.verify_checks import Check
-
-FOUR_FIFTHS = 0.8
+from fairdp.statements.certificate import FOUR_FIFTHS
+from fairdp.statements.privacy import risk_in_a_sentence
 
 # Columns of the table of rates.
 RATES = {
@@ -233,20 +233,10 @@ class ModelReport:
         return shlex.quote(f"{self.name}/")
 
     @property
-    def private(self) -> bool:
-        """True if a finite epsilon is claimed."""
-        return math.isfinite(self.privacy.epsilon)
-
-    @property
-    def pure(self) -> bool:
-        """True if the guarantee holds with delta zero."""
-        privacy = self.privacy
-        return privacy.noise_allocation == "laplace" and privacy.selection is None and privacy.reading is None
-
-    @property
-    def pld_bounds(self) -> bool:
-        """True if PLD gives a bound, which it does not for a tiny delta."""
-        return math.isfinite(self.privacy.epsilon_pld)
+    def risk(self) -> str:
+        """The bound at the smallest false-positive rate, of the part where it is weakest; empty without bounds."""
+        weakest = max((exposure.true_positive_rates[0] for exposure in self.exposures), default=None)
+        return "" if weakest is None else risk_in_a_sentence(weakest, FALSE_POSITIVE_RATES[0])
 
     @property
     def method_name(self) -> str:
@@ -350,16 +340,6 @@ def _exposure(who: str, epsilon: float, curves: list[PrivacyCurve]) -> Exposure:
         advantage=max(curve.advantage for curve in curves),
         true_positive_rates=tuple(stated.tolist()),
         drawn=((0.0, float(worst_of(curves, np.zeros(1))[0])), *zip(_DRAWN.tolist(), drawn.tolist(), strict=True)),
-    )
-
-
-def risk_in_a_sentence(exposures: Sequence[Exposure]) -> str:
-    """The bound at the smallest false-positive rate, of the part where it is weakest, as a number of people."""
-    false = FALSE_POSITIVE_RATES[0]
-    found = math.ceil(1e4 * max(exposure.true_positive_rates[0] for exposure in exposures) - 1e-9) / 10
-    return (
-        f"at one false alarm in {1 / false:,.0f}, no attack recognises more than {found:g} of 1,000 people whose "
-        f"record was used, on average, whatever it knows; blind guessing recognises {1000 * false:g}"
     )
 
 

@@ -21,11 +21,10 @@ from markupsafe import Markup
 
 from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp._io import write_out
-from fairdp.accounting.spent import assumption_in_words, sizes_deviation, statistics_in_words
+from fairdp.accounting.spent import sizes_deviation
 from fairdp.certify.certificate import NotCertified
-from fairdp.certify.statement import DEFINITIONS, NAMES, lines_beside_bounds
 from fairdp.errors import InputError, ParameterError
-from fairdp.report import words
+from fairdp.report.cards import answers, cautions, checklists, data_card, features, headline, model_card, status_lines
 from fairdp.report.charts import (
     GAPS,
     UTILITIES,
@@ -52,9 +51,24 @@ from fairdp.report.model import (
     read_audit,
     read_card,
     read_model_report,
-    risk_in_a_sentence,
 )
-from fairdp.report.words import answers, checklists, data_card, features, model_card, spent_in_all, status_lines
+from fairdp.statements.certificate import (
+    ALSO_NOT_PROMISED,
+    DEFINITIONS,
+    NAMES,
+    NOT_PROMISED,
+    four_fifths_verdict,
+    lines_beside_bounds,
+)
+from fairdp.statements.privacy import (
+    ALSO_NOT_COVERED,
+    assumption_in_words,
+    not_covered,
+    privacy_level,
+    spent_in_all,
+    statistics_in_words,
+)
+from fairdp.statements.verdict import verdict_in_words
 
 # The formats of a report with the endings of their files and templates.
 FORMATS = {"html": ".html", "markdown": ".md"}
@@ -73,7 +87,7 @@ _FACTS = {
     "rate_names": RATES,
     "small_category": SMALL,
     "false_positive_rates": FALSE_POSITIVE_RATES,
-    "not_promised": words.NOT_PROMISED,
+    "not_promised": (*NOT_PROMISED, ALSO_NOT_PROMISED),
     "frontier_data": frontier_data,
     "assumption_in_words": assumption_in_words,
     "sizes_deviation": sizes_deviation,
@@ -206,23 +220,23 @@ def render_model(
         report=report,
         audit=audit,
         profile=profile,
-        headline=words.headline(report),
+        headline=headline(report),
         status_lines=status_lines(report),
         answers=answers(report, card),
-        risk=risk_in_a_sentence(report.exposures) if report.exposures else "",
-        spent_in_all=spent_in_all(report),
-        level=words.level(report),
-        cautions=words.cautions(report),
-        not_covered=words.not_covered(report),
+        risk=report.risk,
+        spent_in_all=spent_in_all(report.privacy),
+        level=privacy_level(report.privacy),
+        cautions=cautions(report),
+        not_covered=[*not_covered(report.privacy), *ALSO_NOT_COVERED],
         further=[] if isinstance(report.certificate, NotCertified) else lines_beside_bounds(report.certificate),
-        four_fifths=words.four_fifths_verdict(report),
+        four_fifths=four_fifths_verdict(report.certificate, report.estimates),
         model_card=model_card(report, card),
         data_card=data_card(report, card),
         features=features(report.schema),
         checklists=checklists(report, card),
         attack=attack_chart(report.exposures),
         rates=rate_chart(report.groups.rows, report.four_fifths) if report.groups else None,
-        verdict=words.verdict_in_words(report),
+        verdict=verdict_in_words(report.verdict),
         frontier=frontier,
         front_matter=_front_matter(report),
     )

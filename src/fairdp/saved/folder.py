@@ -9,10 +9,10 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -34,9 +34,9 @@ from fairdp._io import (
     write_file,
     write_folder,
 )
-from fairdp.certify.certificate import Certificate, NotCertified
-from fairdp.certify.statement import certificate_record, read_record
-from fairdp.config import plain
+from fairdp.certify.certificate import Certificate, CertifiedGap, Event, NotCertified, Origin, ScoreCounts
+from fairdp.certify.rates import estimated_metrics
+from fairdp.config import Preregistration, plain
 from fairdp.data.schema import TableSchema
 from fairdp.defaults import train_config
 from fairdp.errors import InputError, ParameterError, SavedModelError
@@ -52,10 +52,11 @@ from fairdp.networks.model import (
     mark_trained,
     tensor_bytes,
 )
-from fairdp.parameters import DECLARED, NoCertificate, Parameters, check_parameters
+from fairdp.parameters import DECLARED, METRICS, NoCertificate, Parameters, check_parameters
 from fairdp.run.fit import NOT_STORED, Fitted
 from fairdp.run.plan import checked
 from fairdp.run.predictor import Predictor
+from fairdp.statements.certificate import DEFINITIONS, certificate_statement
 
 SCHEMA_VERSION = 16
 TENSORS, MARKER, PRIVACY, CERTIFICATE = "model.safetensors", "model.json", "privacy.json", "certificate.json"
@@ -509,3 +510,92 @@ def _fitted_for(fitted: Fitted) -> Target:
     """The target of the fit, whatever was done since."""
     sizes = tuple(fitted.privacy.planned_sizes.values())
     return Target.of(train_config(checked(**vars(fitted.parameters)), fitted.model.kind, sizes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateRecord:
+    """Every value of a certificate's record as it stands, whether or not it agrees with the others.
+
+    ``epsilon``, ``events``, ``estimates``, ``definitions`` and ``statement`` follow from the rest; ``files`` are the
+    hashes of the files that the certificate speaks of.
+    """
+
+    certified: Literal[True]
+    confidence: float
+    metrics: tuple[str, ...]
+    require_tau: float | None
+    n_looks: int
+    expected_trials: float
+    score_share: float
+    epsilon: float
+    epsilon_by_group: dict[str, float]
+    demographic_parity: CertifiedGap | None = None
+    equal_opportunity: CertifiedGap | None = None
+    equalized_odds: CertifiedGap | None = None
+    events: dict[str, Event]
+    input_agnostic_tau: float | None
+    group_names: tuple[str, ...]
+    expected_sizes: tuple[float, ...]
+    counts: tuple[tuple[tuple[int, ...], ...], ...]
+    scores: ScoreCounts | None
+    about: Origin
+    statement: str
+    estimates: dict[str, object] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def gaps(self) -> dict[str, CertifiedGap]:
+        """The claim about each metric."""
+        found: dict[str, CertifiedGap | None] = {metric: getattr(self, metric) for metric in METRICS}
+        return {metric: gap for metric, gap in found.items() if gap is not None}
+
+    def certificate(self) -> Certificate:
+        """The certificate; its bounds are taken as they stand."""
+        registration = Preregistration(
+            confidence=self.confidence,
+            metrics=self.metrics,
+            require_tau=self.require_tau,
+            n_looks=self.n_looks,
+            expected_trials=self.expected_trials,
+            score_share=self.score_share,
+        )
+        return Certificate(
+            registration=registration,
+            epsilons=tuple(self.epsilon_by_group[name] for name in self.group_names),
+            group_names=self.group_names,
+            expected_sizes=self.expected_sizes,
+            counts=self.counts,
+            gaps={name: self.gaps[name] for name in self.metrics},
+            input_agnostic_tau=self.input_agnostic_tau,
+            scores=self.scores,
+            about=self.about,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoCertificateRecord:
+    """The record of a model without a certificate."""
+
+    certified: Literal[False]
+    reason: NoCertificate
+    statement: str
+    files: dict[str, str] = field(default_factory=dict)
+
+    def certificate(self) -> NotCertified:
+        """That there is no certificate, and why."""
+        return NotCertified(self.reason)
+
+
+def certificate_record(certificate: Certificate | NotCertified) -> dict[str, object]:
+    """Everything that a reader needs to use the certificate and to compute it again, in plain values."""
+    record = {**certificate.to_dict(), "statement": certificate_statement(certificate)}
+    if isinstance(certificate, NotCertified):
+        return record
+    return {**record, "estimates": estimated_metrics(certificate), "definitions": DEFINITIONS}
+
+
+def read_record(plain: object) -> CertificateRecord | NoCertificateRecord:
+    """A record from the plain values of a file; a `RecordError` says what is wrong with them."""
+    certified = isinstance(plain, dict) and plain.get("certified") is True
+    return from_plain(CertificateRecord, plain) if certified else from_plain(NoCertificateRecord, plain)

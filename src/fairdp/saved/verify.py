@@ -20,7 +20,6 @@ from fairdp._io import content_of, parsed_json, restore, to_plain
 from fairdp.accounting.mechanisms import RELATION, bound_by, epsilon_spent, joint_multiplier, reading_for
 from fairdp.accounting.plan import SizesNoise, counts_std_of, trial_spends
 from fairdp.accounting.spent import NOISY, READ_FROM_TABLE, PrivacySpent
-from fairdp.certify.statement import CertificateRecord, NoCertificateRecord
 from fairdp.data.columns import Binned, Categorical, Column, Numeric
 from fairdp.data.schema import TableSchema
 from fairdp.errors import InputError, SavedModelError
@@ -32,6 +31,8 @@ from fairdp.saved.folder import (
     SCHEMA_VERSION,
     SUMS,
     TENSORS,
+    CertificateRecord,
+    NoCertificateRecord,
     Signed,
     model_files,
     sha256,

@@ -19,7 +19,6 @@ from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER, NOISY, PUBLIC, P
 from fairdp.certify.bounds import GapBound, NoisyBinomial, gap_bound, uses_score_box
 from fairdp.certify.certificate import UNUSED, UNUSED_UNCHECKED, FreshRecords, HeldOutRecords, NoisyCounts, ScoreCounts
 from fairdp.certify.outlook import input_agnostic_bound
-from fairdp.certify.statement import CertificateRecord, NoCertificateRecord, certificate_record, read_record
 from fairdp.config import SMALLEST_BATCH, TrainConfig
 from fairdp.data.schema import TableSchema
 from fairdp.defaults import train_config
@@ -29,7 +28,15 @@ from fairdp.networks.model import CELL_VALUES
 from fairdp.parameters import Parameters
 from fairdp.run.fit import Fitted
 from fairdp.run.plan import budget_of, checked, network_for
-from fairdp.saved.folder import CERTIFICATE, TENSORS, fitted_in
+from fairdp.saved.folder import (
+    CERTIFICATE,
+    TENSORS,
+    CertificateRecord,
+    NoCertificateRecord,
+    certificate_record,
+    fitted_in,
+    read_record,
+)
 
 # What somebody who sees that a folder is verified should know.
 SCOPE = (

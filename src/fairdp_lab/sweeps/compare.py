@@ -31,7 +31,6 @@ from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.costs import reading_cost
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS, ONLY_FOR
-from fairdp.metrics import collapse_warning
 from fairdp.paper import BoundsAt
 from fairdp.parameters import paper_settings
 from fairdp.randomness import Generators
@@ -40,6 +39,7 @@ from fairdp.report.charts import PROVENANCE, SUMMARY
 from fairdp.run.fit import PrivateSchemaReader
 from fairdp.run.plan import checked, network_for
 from fairdp.saved.folder import check_place
+from fairdp.statements.certificate import collapse_warning
 from fairdp_lab.drawing import save_figure, tradeoff_figure
 from fairdp_lab.sweeps.fits import (
     Fit,

@@ -9,8 +9,8 @@ from fairdp import FairDPClassifier
 from fairdp.certify.bounds import arms_of
 from fairdp.certify.certificate import NotCertified
 from fairdp.certify.outlook import input_agnostic_bound
-from fairdp.certify.statement import certificate_record
 from fairdp.parameters import NoCertificate
+from fairdp.saved.folder import certificate_record
 from forgeries import certificate_with, failed, forge, mechanism_with, recompute, reword
 from pool import remembered_bound
 

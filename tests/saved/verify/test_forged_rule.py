@@ -8,8 +8,8 @@ from safetensors.numpy import load_file, save_file
 
 from fairdp import FairDPClassifier
 from fairdp.certify.certificate import NotCertified
-from fairdp.certify.statement import certificate_record
 from fairdp.parameters import NoCertificate
+from fairdp.saved.folder import certificate_record
 from forgeries import failed, folder_of, forge, mechanism_with, put, sum_up, tie
 from priced_cases import priced_model
 

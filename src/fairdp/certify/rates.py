@@ -1,4 +1,4 @@
-"""A certificate in use: rates of each group with intervals, calibration, the statement in words, the record on disk.
+"""A certificate in use: rates of each group with intervals, and calibration.
 
 Everything here follows from released counts, so it costs no privacy.
 """
@@ -6,36 +6,20 @@ Everything here follows from released counts, so it costs no privacy.
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
 
 from fairdp import errors
-from fairdp._format import bound_above, bound_below, html_table, rounded_up
-from fairdp._io import from_plain
-from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.bounds import NoisyBinomial, noise_reach, noise_variance, score_box_bound
 from fairdp.certify.certificate import (
-    EQUAL_ALLOWED,
-    NOT_CHOSEN_BY_TEST,
-    UNUSED,
-    UNUSED_UNCHECKED,
     Certificate,
-    CertifiedGap,
-    Event,
-    FreshRecords,
-    HeldOutRecords,
-    NotCertified,
-    Origin,
     ScoreCounts,
-    share_of_alpha,
 )
 from fairdp.certify.outlook import cost_in_tau
-from fairdp.config import Preregistration
-from fairdp.metrics import collapse_warning, metrics_of_counts
-from fairdp.parameters import CERTIFIABLE, METRICS, NoCertificate
+from fairdp.metrics import metrics_of_counts
 
 Parts = Mapping[str, tuple[int, ...]]
 
@@ -55,26 +39,6 @@ _CELLS = {
 }
 # Deviations of its noise below which a noisy count says nothing of a rate: noise alone moves the rate by .18 there.
 _HIDDEN = 4.0
-NAMES = {metric: about.name for metric, about in CERTIFIABLE.items()}
-DEFINITIONS = {
-    **{metric: about.definition for metric, about in CERTIFIABLE.items()},
-    "ratio": "smallest divided by largest of the groups' rates of positive decisions",
-}
-NOT_PROMISED = (
-    "populations other than the one the records were drawn from",
-    "groups that are not named",
-    "fairness between individuals",
-    "that a small gap is useful (see the positive rate)",
-    "the model after any change",
-    "the best of several certificates, picked after seeing them",
-)
-_ASSUMED = {
-    UNUSED: "none of these records was used for the model or an earlier certificate, as far as equal values can tell",
-    UNUSED_UNCHECKED: "none of these records was used for the model or an earlier certificate; there was no list of "
-    "used records to check",
-    NOT_CHOSEN_BY_TEST: "nothing was chosen by its test records; fairdp's defaults were chosen with them in view",
-    EQUAL_ALLOWED: "records that equal used ones are different people; the check was switched off",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,17 +106,6 @@ def estimated_metrics(certificate: Certificate) -> dict[str, Any]:
     """Metrics under the names users see; no AUC follows from counts."""
     counts = np.array(certificate.counts, dtype=np.float64).clip(min=0)
     return {"auc": math.nan, **metrics_of_counts(counts, certificate.group_names)}
-
-
-def html_of_fit(method: str, privacy: PrivacySpent, certificate: Certificate | NotCertified) -> str:
-    """Small tables for notebooks; a gap means nothing without the rate of positive decisions beside it."""
-    rows, note = [("method", method)], ""
-    if isinstance(certificate, Certificate):
-        rate = estimated_metrics(certificate)["positive_rate"]
-        rows.append(("estimated positive rate", f"{rate:.4f}"))
-        note = collapse_warning(rate) or ""
-    named = html_table("Fitted FairDPClassifier", rows, note)
-    return named + privacy._repr_html_() + certificate._repr_html_()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,209 +366,3 @@ def _cut(scores: ScoreCounts, groups: tuple[int, ...], place: int) -> tuple[Nois
         for cut in (slice(None, place), slice(place, None))
     )
     return below, above
-
-
-def certificate_statement(certificate: Certificate | NotCertified) -> str:
-    """The promise and its limits, in words."""
-    if isinstance(certificate, NotCertified):
-        return f"Fairness certificate: not certified, because {certificate.explanation}."
-    lines = [
-        f"With confidence {100 * certificate.confidence:g} %, over the draw of the certification records and the noise "
-        "on their counts, the deployed model has, all at once:",
-        *(f"  {_claim(name, gap)}" for name, gap in certificate.gaps.items()),
-        *lines_beside_bounds(certificate),
-        f"Not promised: {', '.join(NOT_PROMISED[:-1])}, or {NOT_PROMISED[-1]}.",
-    ]
-    return "\n".join(lines)
-
-
-def lines_beside_bounds(certificate: Certificate) -> list[str]:
-    """The statement beside the bounds: how decisions are made, what was spent, what is assumed."""
-    about, registration = certificate.about, certificate.registration
-    fresh = about.records if about is not None and isinstance(about.records, FreshRecords) else None
-    lines = []
-    if about is not None and about.predictor.tosses_coins:
-        lines.append(
-            "Decisions are randomised: the gaps are between the probabilities of a positive decision, over coins that "
-            "are independent for people with different ids (or, if no ids are given, with different records)."
-        )
-    # A gap means nothing without the rate of positive decisions beside it.
-    estimated = estimated_metrics(certificate)
-    rates = ", ".join(f"{name} {rate:.4f}" for name, rate in estimated["positive_rate_by_group"].items())
-    collapse = collapse_warning(estimated["positive_rate"])
-    warning = "" if collapse is None else f" Warning: {collapse}"
-    lines.append(f"Estimated rate of positive decisions: {estimated['positive_rate']:.4f} ({rates}).{warning}")
-    if registration.require_tau is not None:
-        lines.append(_sequence_line(certificate))
-    if registration.expected_trials != 1:
-        lines.append(
-            "These same counts picked the model as the best of a random number of trials, "
-            f"{registration.expected_trials:g} on average. The failure probability of each trial's bounds was divided "
-            "by that number, so the confidence holds for the model that was kept. The estimates are those of a winner, "
-            "so they are a little too good."
-        )
-    if about is not None and about.earlier:
-        lines.append(
-            f"This is certificate {len(about.earlier) + 1} of the model. Rely on one that was named before it was "
-            "made; for the best of them, picked afterwards, the failure probabilities add up."
-        )
-    if fresh is not None and fresh.series is not None:
-        number, of = fresh.series
-        alpha = (1 - certificate.confidence) / share_of_alpha(number, of)
-        which = f"number {number} of {of} certificates" if of else f"number {number} of certificates without end"
-        lines.append(
-            f"It is {which} of the model that hold all together with confidence {100 * (1 - alpha):g} %: each spends "
-            "its part of the failure probability."
-        )
-    lines += _score_lines(certificate)
-    if fresh is not None:
-        # What fresh records spend is not covered by the privacy statement.
-        spent = certificate.epsilon + fresh.sizes_epsilon
-        known = "counted with noise" if fresh.group_sizes == "noisy" else "treated as public"
-        lines.append(
-            f"Each of its records spent a pure epsilon of {rounded_up(spent)} (adding or removing one record); their "
-            f"group sizes are {known}."
-        )
-    if about is not None and about.noise_seeded:
-        lines.append(
-            "The noise on the counts came from a fixed seed: it protects only while the seed is secret and "
-            "used for this certificate alone."
-        )
-    return lines + ([] if fresh is None else [f"Assumed: {_ASSUMED[code]}." for code in fresh.assumed])
-
-
-def _claim(name: str, gap: CertifiedGap) -> str:
-    if not gap.claimed:
-        return f"no claim about the {NAMES[name]}: an earlier bound was missed, and the sequence ended there."
-    ratio = "" if gap.ratio is None else f"; smallest over largest rate at least {bound_below(gap.ratio)}"
-    nothing = " (which says nothing)" if gap.tau >= 1 else ""
-    return f"{NAMES[name]} at most {bound_above(gap.tau)}{nothing}, set by {gap.pair[0]} against {gap.pair[1]}{ratio}."
-
-
-def _sequence_line(certificate: Certificate) -> str:
-    registration = certificate.registration
-    verdict = "met" if certificate.met else "missed"
-    required = f"Required beforehand: {registration.require_tau:g} for every gap, tested in this order"
-    looks = looks_in_words(certificate)
-    if looks is None:
-        return f"{required}: {verdict}."
-    return (
-        f"{required} at up to {registration.n_looks} looks during training, all paid for, until one misses it: "
-        f"{verdict}; {looks}. A bound that is met is claimed as it was required: what a look found below it is not."
-    )
-
-
-def looks_in_words(certificate: Certificate) -> str | None:
-    """Which of several looks the model is of, and why; None if there was only one to take, or none."""
-    records = None if certificate.about is None else certificate.about.records
-    n_looks, required = certificate.registration.n_looks, certificate.registration.require_tau
-    if not isinstance(records, HeldOutRecords) or n_looks == 1:
-        return None
-    if not certificate.met:
-        return f"the model is that of look 1 of {n_looks}, which missed {required:g}, so that training ended there"
-    kept = f"the model is that of look {records.look} of {n_looks}, the last that met {required:g}"
-    return kept if records.missed is None else f"{kept}: the next look missed it, and ended training"
-
-
-def _score_lines(certificate: Certificate) -> list[str]:
-    """Share of epsilon that counts of scores took, and what this is expected to cost; or why there are none."""
-    share, scores = certificate.registration.score_share, certificate.scores
-    if scores is None:
-        none = "The scores of the model were not counted, because no share of epsilon was kept for it (score_share 0)."
-        return [] if certificate.about is None or share else [none]
-    cost = max(cost_of_scores(certificate).values())
-    dearer = "" if math.isnan(cost) else f", and each bound is expected to be up to {cost:.4f} higher for it"
-    return [
-        f"The scores of the model were counted too, by group, label and {len(scores.edges) + 1} bins, with noise: a "
-        f"share of {share:g} of the certificate's epsilon, {rounded_up(max(scores.epsilons))}, is for these "
-        f"counts{dearer}."
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertificateRecord:
-    """Every value of a certificate's record as it stands, whether or not it agrees with the others.
-
-    ``epsilon``, ``events``, ``estimates``, ``definitions`` and ``statement`` follow from the rest; ``files`` are the
-    hashes of the files that the certificate speaks of.
-    """
-
-    certified: Literal[True]
-    confidence: float
-    metrics: tuple[str, ...]
-    require_tau: float | None
-    n_looks: int
-    expected_trials: float
-    score_share: float
-    epsilon: float
-    epsilon_by_group: dict[str, float]
-    demographic_parity: CertifiedGap | None = None
-    equal_opportunity: CertifiedGap | None = None
-    equalized_odds: CertifiedGap | None = None
-    events: dict[str, Event]
-    input_agnostic_tau: float | None
-    group_names: tuple[str, ...]
-    expected_sizes: tuple[float, ...]
-    counts: tuple[tuple[tuple[int, ...], ...], ...]
-    scores: ScoreCounts | None
-    about: Origin
-    statement: str
-    estimates: dict[str, object] = field(default_factory=dict)
-    definitions: dict[str, str] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def gaps(self) -> dict[str, CertifiedGap]:
-        """The claim about each metric."""
-        found: dict[str, CertifiedGap | None] = {metric: getattr(self, metric) for metric in METRICS}
-        return {metric: gap for metric, gap in found.items() if gap is not None}
-
-    def certificate(self) -> Certificate:
-        """The certificate; its bounds are taken as they stand."""
-        registration = Preregistration(
-            confidence=self.confidence,
-            metrics=self.metrics,
-            require_tau=self.require_tau,
-            n_looks=self.n_looks,
-            expected_trials=self.expected_trials,
-            score_share=self.score_share,
-        )
-        return Certificate(
-            registration=registration,
-            epsilons=tuple(self.epsilon_by_group[name] for name in self.group_names),
-            group_names=self.group_names,
-            expected_sizes=self.expected_sizes,
-            counts=self.counts,
-            gaps={name: self.gaps[name] for name in self.metrics},
-            input_agnostic_tau=self.input_agnostic_tau,
-            scores=self.scores,
-            about=self.about,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoCertificateRecord:
-    """The record of a model without a certificate."""
-
-    certified: Literal[False]
-    reason: NoCertificate
-    statement: str
-    files: dict[str, str] = field(default_factory=dict)
-
-    def certificate(self) -> NotCertified:
-        """That there is no certificate, and why."""
-        return NotCertified(self.reason)
-
-
-def certificate_record(certificate: Certificate | NotCertified) -> dict[str, object]:
-    """Everything that a reader needs to use the certificate and to compute it again, in plain values."""
-    record = {**certificate.to_dict(), "statement": certificate_statement(certificate)}
-    if isinstance(certificate, NotCertified):
-        return record
-    return {**record, "estimates": estimated_metrics(certificate), "definitions": DEFINITIONS}
-
-
-def read_record(plain: object) -> CertificateRecord | NoCertificateRecord:
-    """A record from the plain values of a file; a `RecordError` says what is wrong with them."""
-    certified = isinstance(plain, dict) and plain.get("certified") is True
-    return from_plain(CertificateRecord, plain) if certified else from_plain(NoCertificateRecord, plain)
