@@ -25,6 +25,8 @@ from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.methods import METHODS
 from fairdp.parameters import CERTIFIABLE
+from fairdp.statements.certificate import PAPER_BOUNDS
+from fairdp.statements.privacy import EXACT_FOR_PAPER
 
 if TYPE_CHECKING:  # `fairdp plan` needs the formulas alone, and no torch or pandas
     from fairdp.data.grouped import GroupedData
@@ -44,10 +46,6 @@ METRIC_EVENTS = {
     **{metric: tuple(_EVENT_OF[rate] for rate in about.rates) for metric, about in CERTIFIABLE.items()},
     "false_positive_rate": (NEGATIVE,),
 }
-STATUS = "Diagnostics, not certified: the paper's bounds are on expectations over the noise of the last step."
-UNPAID = (
-    "Exact figures of these records, without noise: for the data holder's eyes only, outside the privacy guarantee."
-)
 
 
 def head_noise(
@@ -471,7 +469,7 @@ class PaperBounds:
     monte_carlo: MonteCarloErrors
     remark_2: Remark2
     notes: tuple[str, ...]
-    status: str = STATUS
+    status: str = PAPER_BOUNDS
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -590,7 +588,7 @@ def _remark_2(
 
 def _notes(last: LastStep, *, tosses_coins: bool, bias: bool) -> tuple[str, ...]:
     notes = [
-        UNPAID,
+        EXACT_FOR_PAPER,
         "w − ημ, the head before the noise of the last step, is never kept: the released mean of the heads stands for "
         "it.",
     ]

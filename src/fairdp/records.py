@@ -37,7 +37,8 @@ from fairdp.parameters import fraction
 from fairdp.randomness import Generators
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.statements.certificate import collapse_warning
+from fairdp.statements.certificate import UNDER_SHIFT, collapse_warning, empty_bounds_warning
+from fairdp.statements.privacy import EXACT_ON_RECORDS, NOT_PRIVATE
 from fairdp.statements.verdict import forewarning, outlook_warning
 
 # Of the key of the test split.
@@ -297,7 +298,7 @@ class EvaluationReport:
     intervals: Mapping[str, tuple[float, float]]
     warnings: tuple[str, ...]
     treated: Mapping[str, Mapping[str, int]]
-    note: str = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
+    note: str = EXACT_ON_RECORDS
 
 
 def run_evaluate(
@@ -367,9 +368,7 @@ def run_shift(folder: Path, gammas: Sequence[float]) -> dict[str, Any]:
         "positive": str(estimator.classes_[1]),
         "confidence": certificate.confidence,
         "bounds": bounds,
-        "note": "After Pr(group, label) has moved by a total variation of at most gamma, while the people of each "
-        "group and label stay as they were. For all gammas at once, instead of the plain certificate and not beside "
-        "it.",
+        "note": UNDER_SHIFT,
     }
 
 
@@ -466,21 +465,9 @@ def warnings_of(estimator: FairDPClassifier, metrics: Mapping[str, Any] | None) 
     """Warnings to read before relying on these metrics; None where nothing was measured."""
     collapse = None if metrics is None else collapse_warning(metrics["positive_rate"])
     found = [collapse] if collapse else []
-    certificate = estimator.certificate_
-    if isinstance(certificate, Certificate):
-        empty = {gap.pair for gap in certificate.gaps.values() if gap.claimed and gap.tau >= 1}
-        if empty:
-            pairs = ", ".join(f"{high} and {low}" for high, low in sorted(empty))
-            found.append(
-                f"the certificate has too few records to bound some gaps, first of all between {pairs}: merge small "
-                "groups (a schema's 'other' does), name fewer protected columns, or certify fewer metrics."
-            )
-    hidden = _hidden_groups(estimator)
-    if hidden is not None:
-        found.append(hidden)
-    if np.isinf(estimator.privacy_.epsilon):
-        found.append("this model is not private: it was trained without noise.")
-    return found
+    said = empty_bounds_warning(estimator.certificate_), _hidden_groups(estimator)
+    found += [warning for warning in said if warning is not None]
+    return found if estimator.privacy_.is_private else [*found, NOT_PRIVATE]
 
 
 def hidden_beforehand(run: Run) -> str | None:

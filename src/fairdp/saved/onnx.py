@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 import fairdp
 from fairdp._io import write_out
-from fairdp.certify.certificate import NotCertified
 from fairdp.data.schema import TableSchema
 from fairdp.errors import InputError, ParameterError, SavedModelError
 from fairdp.networks.model import ScoreModel, public_probe
 from fairdp.saved.folder import CERTIFICATE, PRIVACY, SUMS, TENSORS, FittedEstimator, write_model
+from fairdp.statements.certificate import promise_of_export
 
 OPSET = 18
 # By which a file may differ from the model on the probe: far above rounding, far below another model.
@@ -130,15 +130,6 @@ def _described(model: FittedEstimator, hashes: Mapping[str, str]) -> dict[str, s
     schema = None if model.fitted_.feature_schema is None else TableSchema.from_dict(model.fitted_.feature_schema)
     classes = list(model.fitted_.classes) if schema is None else [schema.negative, schema.positive]
     names = list(getattr(model, "feature_names_in_", [])) if schema is None else list(schema.feature_names)
-    if isinstance(model.fitted_.certificate, NotCertified):
-        promise = f"No bound on a gap between groups is claimed, because {model.fitted_.certificate.explanation}."
-    else:
-        encoded = "" if schema is None else " by the schema in model.json"
-        promise = (
-            "The certificate whose hash is certificate_sha256 holds for these decisions on records that are encoded as "
-            f"for training{encoded}, up to rounding where a score is within 1e-5 of zero. Not promised: anything for "
-            "another encoding, another threshold, a changed file, or what the certificate itself does not promise."
-        )
     return {
         "fairdp_version": fairdp.__version__,
         "method": model.fitted_.parameters.method,
@@ -149,7 +140,7 @@ def _described(model: FittedEstimator, hashes: Mapping[str, str]) -> dict[str, s
         "model_sha256": hashes[TENSORS],
         "classes": json.dumps(classes, ensure_ascii=False),
         **({"feature_names": json.dumps(names, ensure_ascii=False)} if names else {}),
-        "promise": promise,
+        "promise": promise_of_export(model.fitted_.certificate, by_schema=schema is not None),
     }
 
 

@@ -50,6 +50,11 @@ BOUND_OF_SMOOTHING = (
     "model over all noise on the parameters; not a bound on a gap between groups, nor on the deployed decision, which "
     "is made from a fixed number of draws"
 )
+UNDER_SHIFT = (
+    "After Pr(group, label) has moved by a total variation of at most gamma, while the people of each group and label "
+    "stay as they were. For all gammas at once, instead of the plain certificate and not beside it."
+)
+PAPER_BOUNDS = "Diagnostics, not certified: the paper's bounds are on expectations over the noise of the last step."
 # Of the rates of positive decisions, the smallest over the largest (29 CFR 1607.4(D)).
 FOUR_FIFTHS = 0.8
 # A rate this close to 0 or 1 means that nearly everybody gets the same decision.
@@ -68,6 +73,30 @@ def certificate_statement(certificate: Certificate | NotCertified) -> str:
         f"Not promised: {', '.join(NOT_PROMISED[:-1])}, or {NOT_PROMISED[-1]}.",
     ]
     return "\n".join(lines)
+
+
+def promise_of_export(certificate: Certificate | NotCertified, *, by_schema: bool) -> str:
+    """What holds for a model that another program runs."""
+    if isinstance(certificate, NotCertified):
+        return f"No bound on a gap between groups is claimed, because {certificate.explanation}."
+    encoded = " by the schema in model.json" if by_schema else ""
+    return (
+        "The certificate whose hash is certificate_sha256 holds for these decisions on records that are encoded as "
+        f"for training{encoded}, up to rounding where a score is within 1e-5 of zero. Not promised: anything for "
+        "another encoding, another threshold, a changed file, or what the certificate itself does not promise."
+    )
+
+
+def empty_bounds_warning(certificate: Certificate | NotCertified) -> str | None:
+    """Warning to a user some of whose bounds say nothing."""
+    empty = {gap.pair for gap in certificate.gaps.values() if gap.claimed and gap.tau >= 1}
+    if not empty:
+        return None
+    pairs = ", ".join(f"{high} and {low}" for high, low in sorted(empty))
+    return (
+        f"the certificate has too few records to bound some gaps, first of all between {pairs}: merge small groups (a "
+        "schema's 'other' does), name fewer protected columns, or certify fewer metrics."
+    )
 
 
 def lines_beside_bounds(certificate: Certificate) -> list[str]:

@@ -61,6 +61,12 @@ ALSO_NOT_COVERED = (
     "group names and labels that are themselves private",
     "running time, and messages about bad input",
 )
+NOT_PRIVATE = "this model is not private: it was trained without noise."
+# About figures that commands measure, and about those of the paper.
+EXACT_ON_RECORDS = "Exact figures on real records: for the data holder's eyes only, outside the privacy guarantee."
+EXACT_FOR_PAPER = (
+    "Exact figures of these records, without noise: for the data holder's eyes only, outside the privacy guarantee."
+)
 NO_LEDGER = "No ledger was kept: nothing else that was released about the records is added up."
 _SEED = "while that seed is secret and used for this run alone, and a small number can be guessed."
 
