@@ -32,7 +32,7 @@ LAYERS = """
     evaluation
     classifier
     own_loop tuning records
-    fitting
+    fitting planning
     report
     commands
     cli

@@ -132,25 +132,24 @@ def _anonymous(run: Point) -> float:
 
 def planned(n_rows: int) -> Point:
     """Output of `fairdp plan` for a table of so many rows in four groups, at ε = 1 and δ = 1 / (10 n)."""
-    from fairdp.commands.plan import CertificatePlan, plan_report
+    from fairdp.planning import plan_report
 
     report = plan_report(
         group_sizes=(n_rows // N_GROUPS,) * N_GROUPS,
         method="fairdp_frontier",
         epsilon=1.0,
         delta=0.1 / n_rows,
-        certificate=CertificatePlan(),
     )
-    privacy, certificate = report.privacy, report.certificate
-    batch, seen = sum(report.expected_batch_sizes), sum(report.expected_batch_sizes) * privacy.n_steps
+    privacy, certificate = report["privacy"], report["certificate"]
+    batch = sum(report["expected_batch_sizes"])
     return {
         "rows": n_rows,
         "batch": batch,
         "steps": privacy.n_steps,
-        "passes_per_record": seen / sum(privacy.planned_sizes.values()),
+        "passes_per_record": batch * privacy.n_steps / sum(privacy.planned_sizes.values()),
         "noise_multiplier": privacy.noise_multiplier,
         "noise_on_mean": privacy.mean_noise_std,
-        "slack": None if certificate is None else certificate.expected_widths["demographic_parity"],
+        "slack": None if certificate is None else certificate["expected_widths"]["demographic_parity"],
     }
 
 

@@ -26,7 +26,6 @@ from fairdp.cli.printing import (
 )
 from fairdp.cli.terminal import exit_unless_good
 from fairdp.commands.check import CertificateReport
-from fairdp.commands.plan import ExpectedWidths, PlanReport, TauAnswer
 from fairdp.frontier.curve import FrontierPoint
 from fairdp.frontier.verdict import GroupOutlook
 from fairdp.parameters import NoCertificate
@@ -246,38 +245,38 @@ def test_an_evaluation_shows_intervals(golden, capsys, as_json):
         golden("answers", "printed evaluation", out)
 
 
-WIDTHS = ExpectedWidths(
+WIDTHS = {
     **{"fraction": 0.2, "confidence": 0.95, "n_looks": 1, "epsilon_of_a_look": 1.0, "positive_rate": 0.1},
     **{"label_rate": 0.25, "expected_widths": {"demographic_parity": 0.04}},
-    target_width=None,
-    fraction_for_target_width=None,
-)
-LOOKS = replace(WIDTHS, n_looks=4, epsilon_of_a_look=0.25, target_width=0.03)
+    **{"target_width": None, "fraction_for_target_width": None, "score_share": 0.0, "cost_in_tau": {}},
+}
+LOOKS = WIDTHS | {"n_looks": 4, "epsilon_of_a_look": 0.25, "target_width": 0.03}
 PAPER = {
     "optimizer": "adam",
     "theorem_2": {"printed": 0.1234, "corrected": 1.0, "deployed": 0.5},
     "theorem_2_at_zero": {"printed": 0.1111, "corrected": 0.9, "deployed": 0.4},
 }
-ASKED = TauAnswer(tau=0.05, gap=0.02, expected=0.06, reached=False, records=59000.0, epsilon=None, fraction=0.357)
+ASKED = {"tau": 0.05, "gap": 0.02, "expected": 0.06, "reached": False}
+ASKED |= {"records": 59000.0, "epsilon": None, "fraction": 0.357}
 PLANS = {
     "plain": {},
-    "looks and a width": {"certificate": replace(LOOKS, fraction_for_target_width=0.35), "paper": PAPER},
+    "looks and a width": {"certificate": LOOKS | {"fraction_for_target_width": 0.35}, "paper": PAPER},
     "a width out of reach": {"certificate": LOOKS, "paper": PAPER},
     "a bound out of reach": {"certificate": WIDTHS, "for_tau": ASKED},
-    "a bound within reach": {"certificate": WIDTHS, "for_tau": replace(ASKED, reached=True, epsilon=0.5)},
-    "a bound for more epsilon": {"certificate": WIDTHS, "for_tau": replace(ASKED, epsilon=2.5)},
+    "a bound within reach": {"certificate": WIDTHS, "for_tau": ASKED | {"reached": True, "epsilon": 0.5}},
+    "a bound for more epsilon": {"certificate": WIDTHS, "for_tau": ASKED | {"epsilon": 2.5}},
     "no bound asked for": {"certificate": WIDTHS, "for_tau": None},
 }
 
 
 @pytest.mark.parametrize("case", PLANS)
 def test_a_plan_as_text_answers_first(golden, capsys, case):
-    report = PlanReport(
+    report = {
         **{"method": "fairdp", "group_sizes": (1000, 20000), "expected_batch_sizes": (10.0, 200.0)},
-        **{"sensitivities": (0.1, 0.005), "privacy": PRIVACY, "certificate": None, "paper": None},
-        utility_ceiling={"input_agnostic_tau": 0.1, "accuracy": 0.775},
-    )
-    print_plan(replace(report, **PLANS[case]), as_json=False)
+        **{"privacy": PRIVACY, "certificate": None, "paper": None, "outlook": None, "for_tau": None},
+        "utility_ceiling": {"input_agnostic_tau": 0.1, "accuracy": 0.775},
+    }
+    print_plan(report | PLANS[case], as_json=False)
     golden("answers", f"printed plan: {case}", capsys.readouterr().out)
 
 

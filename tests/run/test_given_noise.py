@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, steps_within
-from fairdp.commands.plan import CertificatePlan, plan_report
+from fairdp.planning import plan_report
 
 ADULT = {"women": 10771, "men": 21790}
 GUESSED = tuple(ADULT.values())
 PAPER = {"sample_rate": 0.01, "n_steps": 2000}
-NONE_HELD_OUT = CertificatePlan(fraction=0.0)
 # ε, and the σ that it needs by moments and by PLD, at q = .01, T = 2000, δ = 1e-5.
 BY_HAND = [(0.5, 3.54, 3.26), (1.0, 1.98, 1.84), (1.5, 1.47, 1.38), (2.0, 1.22, 1.15)]
 STEPPED = ("dpsgd", "dpsgd_f", "dp_fermi", "dp_postprocess", "raco_dp", "fairdp", "fairdp_frontier")
@@ -23,13 +22,13 @@ def plan_of(**changes):
 
 
 def privacy_of(**changes):
-    return plan_of(**changes).privacy
+    return plan_of(**changes)["privacy"]
 
 
 @pytest.mark.parametrize("allocation", ["per_group", "average"])
 def test_the_papers_noise_by_both_accountants(allocation):
     """Sizes are declared, so nothing is paid beside the steps; in both allocations σ is that of the worst group."""
-    stated = {"noise_multiplier": 1.98, "noise_allocation": allocation, "certificate": NONE_HELD_OUT, **PAPER}
+    stated = {"noise_multiplier": 1.98, "noise_allocation": allocation, "certify_fraction": 0.0, **PAPER}
     by_moments, by_pld = privacy_of(accountant="rdp", **stated), privacy_of(accountant="pld", **stated)
     assert (by_moments.accountant, by_pld.accountant) == ("rdp", "pld")
     assert by_moments.epsilon == by_moments.epsilon_rdp == by_pld.epsilon_rdp == pytest.approx(1.001, abs=1e-3)
@@ -41,7 +40,7 @@ def test_the_papers_noise_by_both_accountants(allocation):
 
 
 def test_sizes_that_are_counted_cost_a_little_beside_the_same_noise():
-    stated = {"noise_multiplier": 1.98, "accountant": "rdp", "certificate": NONE_HELD_OUT, **PAPER}
+    stated = {"noise_multiplier": 1.98, "accountant": "rdp", "certify_fraction": 0.0, **PAPER}
     declared, counted = privacy_of(**stated), privacy_of(group_sizes=GUESSED, **stated)
     assert declared.counts_std == 0 < counted.counts_std
     assert 1.001 * declared.epsilon < counted.epsilon < 1.01 * declared.epsilon
@@ -75,13 +74,13 @@ def test_epsilon_that_follows_is_the_one_that_needs_this_noise(method, sizes, ac
 
 def test_looks_are_paid_for_whatever_follows():
     """19 steps for the heads of 20 looks: there and back, and never a step beyond ε."""
-    looks, at = CertificatePlan(n_looks=20), {"group_sizes": GUESSED, "sample_rate": 0.1}
-    followed = privacy_of(noise_multiplier=6.0, n_steps=40, certificate=looks, **at)
+    at = {"group_sizes": GUESSED, "sample_rate": 0.1}
+    followed = privacy_of(noise_multiplier=6.0, n_steps=40, n_looks=20, **at)
     assert (followed.n_steps, followed.look_steps) == (59, 19)
-    again = privacy_of(epsilon=followed.epsilon, n_steps=40, certificate=looks, **at)
+    again = privacy_of(epsilon=followed.epsilon, n_steps=40, n_looks=20, **at)
     assert again.noise_multiplier == pytest.approx(6.0, rel=3e-3)
     assert again.counts_std == pytest.approx(followed.counts_std, rel=4e-3)
-    steps = privacy_of(noise_multiplier=6.0, epsilon=0.8, certificate=looks, **at)
+    steps = privacy_of(noise_multiplier=6.0, epsilon=0.8, n_looks=20, **at)
     without = privacy_of(noise_multiplier=6.0, epsilon=0.8, **at)
     assert (steps.n_steps, steps.look_steps) == (without.n_steps, 19)
     assert steps.epsilon <= 0.8

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from scipy.special import ndtr
 
 from classifier_cases import fitted
 from fairdp import METHODS, FairDPClassifier
-from fairdp.commands.plan import CertificatePlan, PlanReport, plan_report
 from fairdp.data.grouped import GroupedData
 from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
@@ -24,6 +24,7 @@ from fairdp.paper import (
     remark_2_scale_needed,
     tau_emp,
 )
+from fairdp.planning import plan_report
 from statistical import assert_normal
 
 EPSILON = 0.5
@@ -47,14 +48,14 @@ def released() -> FairDPClassifier:
     return trained()
 
 
-_OF_THE_CERTIFICATE = ("group_sizes", "certify_fraction", "n_looks")
+_OF_THE_CERTIFICATE = ("group_sizes", "certify_fraction", "n_looks", "positive_rate")
 
 
-def planned_as(model: FairDPClassifier, sizes: dict[str, int]) -> PlanReport:
+def planned_as(model: FairDPClassifier, sizes: dict[str, int]) -> dict[str, Any]:
     """The plan of the same run, from its parameters alone."""
     return plan_report(
         group_sizes=sizes,
-        certificate=CertificatePlan(fraction=0.0),
+        certify_fraction=0.0,
         **{name: value for name, value in model.get_params().items() if name not in _OF_THE_CERTIFICATE},
     )
 
@@ -157,8 +158,8 @@ class TestLastStep:
         sizes = dict(zip(FEW.group_names, records().group_sizes.tolist(), strict=True))
         model = trained(n_members=1, optimizer="sgd", learning_rate=(0.1, 0.04), group_sizes=sizes)
         plan = planned_as(model, sizes)
-        assert (plan.paper["optimizer"], plan.privacy.noise_std) == ("sgd", model.privacy_.noise_std)
-        assert plan.paper["learning_rate"] == pytest.approx(last_step_of_model(model).learning_rate, rel=1e-12)
+        assert (plan["paper"]["optimizer"], plan["privacy"].noise_std) == ("sgd", model.privacy_.noise_std)
+        assert plan["paper"]["learning_rate"] == pytest.approx(last_step_of_model(model).learning_rate, rel=1e-12)
 
     def test_is_not_planned_where_it_follows_the_number_of_parameters(self):
         """A head for three inputs has r = 4, which no plan knows; the step that makes heads does not follow it."""
@@ -166,9 +167,11 @@ class TestLastStep:
         model = trained(schedule="shamir_zhang", n_members=1, group_sizes=sizes)
         last = last_step_of_model(model)
         assert last.learning_rate == pytest.approx(10 / np.sqrt(4 * (1 + 4 * last.noise_std**2)), rel=1e-9)
-        assert planned_as(model, sizes).paper is None
+        assert planned_as(model, sizes)["paper"] is None
         ensemble = trained(schedule="shamir_zhang", sgd_learning_rate=0.3, group_sizes=sizes)
-        assert planned_as(ensemble, sizes).paper["learning_rate"] == last_step_of_model(ensemble).learning_rate == 0.3
+        assert (
+            planned_as(ensemble, sizes)["paper"]["learning_rate"] == last_step_of_model(ensemble).learning_rate == 0.3
+        )
 
     def test_of_clip_norms_that_follow_statistics_has_the_least_noise(self):
         assert last_step_of_model(trained(method="dpsgd_f")).noise_grows

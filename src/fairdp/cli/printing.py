@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
     from fairdp.commands.check import CertificateReport, LedgerReport
-    from fairdp.commands.plan import ExpectedWidths, PlanReport
     from fairdp.commands.use import RetargetReport
     from fairdp.fitting import FitReport
     from fairdp.frontier.curve import FrontierPoint
@@ -350,7 +349,7 @@ def print_ledger(report: "LedgerReport", *, as_json: bool) -> None:
         print(f"limit on table {name}: epsilon {limit.epsilon:g}, by {how}")
 
 
-def print_plan(report: "PlanReport", *, as_json: bool) -> None:
+def print_plan(report: Mapping[str, Any], *, as_json: bool) -> None:
     """The cost of a planned run."""
     if as_json:
         print_json(report)
@@ -358,75 +357,82 @@ def print_plan(report: "PlanReport", *, as_json: bool) -> None:
     print_answer([*_plan_answer(report), ("besides", _TEST_PART)])
     print()
     rows = [
-        *privacy_rows(report.privacy),
-        ("records per step, by group", ", ".join(f"{size:.1f}" for size in report.expected_batch_sizes)),
-        ("noise on the averaged gradient", f"{report.privacy.mean_noise_std:.3g} per coordinate"),
+        *privacy_rows(report["privacy"]),
+        ("records per step, by group", ", ".join(f"{size:.1f}" for size in report["expected_batch_sizes"])),
+        ("noise on the averaged gradient", f"{report['privacy'].mean_noise_std:.3g} per coordinate"),
         *_reading_rows(report),
         None,
-        *_certificate_plan_rows(report.certificate),
+        *_certificate_plan_rows(report["certificate"]),
         None,
         *_paper_rows(report),
     ]
-    print_table(f"{report.method} on groups of {', '.join(f'{n:,}' for n in report.group_sizes)}", rows)
-    if report.outlook is not None:
-        print_outlook(report.outlook)
+    print_table(f"{report['method']} on groups of {', '.join(f'{n:,}' for n in report['group_sizes'])}", rows)
+    if report["outlook"] is not None:
+        print_outlook(report["outlook"])
 
 
-def _plan_answer(report: "PlanReport") -> list[Line]:
+def _plan_answer(report: Mapping[str, Any]) -> list[Line]:
     """The records or ε that a bound takes, if that was asked; else the bounds to expect."""
-    records, epsilon = f"{sum(report.group_sizes):,} records", f"epsilon {rounded_up(report.privacy.epsilon)}"
-    asked, plan = report.for_tau, report.certificate
+    records, epsilon = f"{sum(report['group_sizes']):,} records", f"epsilon {rounded_up(report['privacy'].epsilon)}"
+    asked, plan = report["for_tau"], report["certificate"]
     if plan is None:
         return [("answer", f"{records} at {epsilon}: no certificate")]
     if asked is None:
-        expected = ", ".join(f"{name.replace('_', ' ')} {width:.3f}" for name, width in plan.expected_widths.items())
+        expected = ", ".join(f"{name.replace('_', ' ')} {width:.3f}" for name, width in plan["expected_widths"].items())
         ask = "--for-tau T says how many records, or which epsilon, certify a bound of T"
         return [("answer", f"{records} at {epsilon} certify about this much above each gap: {expected}"), ("next", ask)]
-    certify = f"{records} at {epsilon} would certify about {asked.expected:.3f}"
-    said = f"yes: {certify}, and {asked.tau:g} is wanted" if asked.reached else f"no: {certify}, not {asked.tau:g}"
-    ways = [] if asked.records is None else [f"{asked.records:,.0f} records in all"]
-    ways += [] if asked.epsilon is None else [f"epsilon {asked.epsilon:g} with these records"]
-    ways += [] if asked.fraction is None else [f"--certify-fraction {asked.fraction:g}"]
-    alone = "; raising epsilon alone is not enough" if asked.epsilon is None else ""
-    guesses = f"the model's gap is {asked.gap:g}, {plan.positive_rate:g} of decisions and {plan.label_rate:g} of labels"
+    certify = f"{records} at {epsilon} would certify about {asked['expected']:.3f}"
+    wanted = f"{asked['tau']:g}"
+    said = f"yes: {certify}, and {wanted} is wanted" if asked["reached"] else f"no: {certify}, not {wanted}"
+    ways = [] if asked["records"] is None else [f"{asked['records']:,.0f} records in all"]
+    ways += [] if asked["epsilon"] is None else [f"epsilon {asked['epsilon']:g} with these records"]
+    ways += [] if asked["fraction"] is None else [f"--certify-fraction {asked['fraction']:g}"]
+    alone = "; raising epsilon alone is not enough" if asked["epsilon"] is None else ""
+    rates = f"{plan['positive_rate']:g} of decisions and {plan['label_rate']:g} of labels"
     return [
         ("answer", said),
         ("needs", (", or ".join(ways) or "nothing of this kind") + alone),
-        ("if", f"{guesses} are positive, confidence {100 * plan.confidence:g} %; an estimate, not a guarantee"),
+        (
+            "if",
+            f"the model's gap is {asked['gap']:g}, {rates} are positive, confidence {100 * plan['confidence']:g} %; "
+            "an estimate, not a guarantee",
+        ),
     ]
 
 
-def _reading_rows(report: "PlanReport") -> list[tuple[str, str]]:
+def _reading_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The ε that the model has left if the columns of its table are read with noise."""
-    if not math.isfinite(report.privacy.epsilon):
+    if not math.isfinite(report["privacy"].epsilon):
         return []
-    left = math.sqrt(1 - SHARE) * report.privacy.epsilon
+    left = math.sqrt(1 - SHARE) * report["privacy"].epsilon
     return [("without a schema", f"reading the columns costs; the model has about epsilon {left:.3g} of it left")]
 
 
-def _certificate_plan_rows(plan: "ExpectedWidths | None") -> list[tuple[str, str]]:
+def _certificate_plan_rows(plan: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if plan is None:
         return [("certificate", "none")]
-    guesses = f"{plan.positive_rate:g} positive decisions, {plan.label_rate:g} positive labels"
-    rows = [("certificate on", f"{plan.fraction:g} of the records, confidence {plan.confidence:g}; {guesses}")]
-    if plan.n_looks > 1:
-        share = f"each with {rounded_up(plan.epsilon_of_a_look)} of their epsilon, in a fixed order at the full level"
-        rows.append((f"{plan.n_looks} looks", f"at the held-out records, {share}"))
-    for name, width in plan.expected_widths.items():
+    guesses = f"{plan['positive_rate']:g} positive decisions, {plan['label_rate']:g} positive labels"
+    rows = [("certificate on", f"{plan['fraction']:g} of the records, confidence {plan['confidence']:g}; {guesses}")]
+    if plan["n_looks"] > 1:
+        share = (
+            f"each with {rounded_up(plan['epsilon_of_a_look'])} of their epsilon, in a fixed order at the full level"
+        )
+        rows.append((f"{plan['n_looks']} looks", f"at the held-out records, {share}"))
+    for name, width in plan["expected_widths"].items():
         rows.append((f"expected slack, {name.replace('_', ' ')}", f"{width:.4f} above the observed gap"))
-    if plan.score_share:
-        widest = max(plan.cost_in_tau.values())
-        rows.append(("of it for scores", f"up to {widest:.4f}, for {plan.score_share:g} of their epsilon"))
-    if plan.target_width is not None:
-        fraction = plan.fraction_for_target_width
+    if plan["score_share"]:
+        widest = max(plan["cost_in_tau"].values())
+        rows.append(("of it for scores", f"up to {widest:.4f}, for {plan['score_share']:g} of their epsilon"))
+    if plan["target_width"] is not None:
+        fraction = plan["fraction_for_target_width"]
         found = "more than 0.9: not with these records" if fraction is None else f"{fraction:g} of the records"
-        rows.append((f"for a slack of {plan.target_width:g}", found))
+        rows.append((f"for a slack of {plan['target_width']:g}", found))
     return rows
 
 
-def _paper_rows(report: "PlanReport") -> list[tuple[str, str]]:
+def _paper_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The paper's bounds, which say nothing about the deployed model, and what an input-agnostic one would cost."""
-    paper, ceiling = report.paper, report.utility_ceiling
+    paper, ceiling = report["paper"], report["utility_ceiling"]
     best = f"{ceiling['accuracy']:.4f} under a bound of {ceiling['input_agnostic_tau']:g} for all inputs"
     if paper is None:
         return [("best accuracy", best)]

@@ -196,43 +196,15 @@ Examples:
 @parameter_options("learning_rate", "schedule", "diameter", "optimizer", "adam_share", "sgd_learning_rate")
 @parameter_options("group_optimizers", "group_weights")
 @json_option
-def plan(
-    certify_fraction: float,
-    confidence: float,
-    certify_metrics: tuple[str, ...] | None,
-    n_looks: int,
-    score_share: float,
-    positive_rate: float,
-    label_rate: float,
-    target_width: float | None,
-    for_tau: float | None,
-    gap: float | None,
-    input_agnostic_tau: float,
-    as_json: bool,
-    **parameters: Any,
-) -> None:
+def plan(as_json: bool, **options: Any) -> None:
     """Estimate the records or epsilon that a certified bound needs, and what a run would cost: no data are needed.
 
     All figures about the certificate are estimates that follow from the guesses.
     """
     from fairdp.cli.printing import print_plan
-    from fairdp.commands.plan import CertificatePlan, plan_report
-    from fairdp.parameters import METRICS
+    from fairdp.planning import plan_report
 
-    certificate = CertificatePlan(
-        fraction=certify_fraction,
-        confidence=confidence,
-        metrics=certify_metrics or METRICS,
-        n_looks=n_looks,
-        score_share=score_share,
-        positive_rate=positive_rate,
-        label_rate=label_rate,
-        target_width=target_width,
-        for_tau=for_tau,
-        gap=gap,
-        input_agnostic_tau=input_agnostic_tau,
-    )
-    print_plan(plan_report(certificate=certificate, **parameters), as_json=as_json)
+    print_plan(plan_report(**options), as_json=as_json)
 
 
 @click.group(epilog="Example: fairdp data get adult")

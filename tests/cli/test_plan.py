@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fairdp._io import to_plain
-from fairdp.commands.plan import CertificatePlan, plan_report
+from fairdp.planning import plan_report
 
 DEFAULTS = {
     "group_sizes": (10771, 21790),
@@ -27,7 +27,7 @@ def plan_of(**changes):
 
 @pytest.mark.parametrize("fraction", [0.0, 0.2])
 def test_the_plan_of_adult(fraction):
-    report = plan_of(certificate=CertificatePlan(fraction=fraction))
+    report = plan_of(certify_fraction=fraction)
     privacy = report["privacy"]
     batches = [(1 - fraction) * 107.71, (1 - fraction) * 217.90]
     assert report["group_sizes"] == [10771, 21790]
@@ -42,8 +42,7 @@ def test_the_plan_of_adult(fraction):
 
 
 def test_group_optimizers_are_planned_at_sigma_for_every_groups_own_sum():
-    certificate = CertificatePlan(fraction=0.0)
-    shared, own = (plan_of(certificate=certificate, group_optimizers=own) for own in (False, True))
+    shared, own = (plan_of(certify_fraction=0.0, group_optimizers=own) for own in (False, True))
     assert own["sensitivities"] == [1.0, 1.0]
     assert own["privacy"]["noise_std"] == pytest.approx(own["privacy"]["noise_multiplier"])
     assert own["privacy"]["mean_noise_std"] == pytest.approx(shared["privacy"]["noise_std"])
@@ -54,9 +53,9 @@ def test_group_optimizers_are_planned_at_sigma_for_every_groups_own_sum():
 
 def test_weights_of_groups_are_planned_by_name():
     """Three to one in favour of the second group: α_k / m_k of ¼ / 107.71 and ¾ / 217.90."""
-    certificate, sizes = CertificatePlan(fraction=0.0), {"f": 10771, "m": 21790}
+    sizes = {"f": 10771, "m": 21790}
     plans = [
-        plan_of(certificate=certificate, group_sizes=sizes, group_weights=weights)
+        plan_of(certify_fraction=0.0, group_sizes=sizes, group_weights=weights)
         for weights in ({"f": 1, "m": 3}, {"m": 0.75, "f": 0.25})
     ]
     assert plans[0] == plans[1]
@@ -87,8 +86,7 @@ def test_a_plan_agrees_with_the_run_it_plans(fraction):
     settings = {"method": "fairdp", "n_steps": 12, "sample_rate": 0.2}
     sizes = {"f": 200, "m": 400}
     model = FairDPClassifier(**settings, group_sizes=sizes, certify_fraction=fraction).fit(X, y, sensitive_features=a)
-    certificate = CertificatePlan(fraction=fraction)
-    planned = plan_of(group_sizes=sizes, certificate=certificate, **settings)["privacy"]
+    planned = plan_of(group_sizes=sizes, certify_fraction=fraction, **settings)["privacy"]
     for name in ("epsilon", "epsilon_rdp", "noise_multiplier", "noise_std", "sample_rate", "n_steps", "clip_norm"):
         assert planned[name] == getattr(model.privacy_, name), name
     assert planned["certify_fraction"] == model.privacy_.certify_fraction
@@ -97,7 +95,7 @@ def test_a_plan_agrees_with_the_run_it_plans(fraction):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"certificate": CertificatePlan(fraction=0.0)}, {"group_sizes": (600,)}, {"epsilon": math.inf}],
+    [{"certify_fraction": 0.0}, {"group_sizes": (600,)}, {"epsilon": math.inf}],
     ids=["no records", "one group", "no noise"],
 )
 def test_nothing_is_held_out_where_nothing_can_be_certified(changes):
