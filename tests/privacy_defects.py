@@ -564,7 +564,7 @@ FOUND_BY_TESTS = {
     ),
     "weights that another thread draws": "tests/test_threads.py::test_that_check_notices_the_global_generator",
     "test records chosen by a key that everybody knows": (
-        "tests/commands/test_split_keys.py::test_rows_that_were_chosen_by_a_known_key_are_tested_no_more_often_than_others"
+        "tests/cli/test_split_keys.py::test_rows_that_were_chosen_by_a_known_key_are_tested_no_more_often_than_others"
     ),
     "ε by PLD at a δ too small for it": (
         "tests/accounting/test_spent.py::test_at_a_tiny_delta_the_moments_accountant_is_stated"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairdp.commands.check import _in_series
+from fairdp.certify.certificate import in_series
 from fairdp.config import Preregistration
 from fairdp.ledger.store import ENDLESS
 from fairdp.randomness import Generators
@@ -42,7 +42,7 @@ def tau_of(year: int, month: int, series: tuple[int, int] | None) -> float:
     made = release_certificate(
         counted()[year, month],
         group_names=("f", "m"),
-        registration=_in_series(REGISTERED, series),
+        registration=in_series(REGISTERED, series),
         epsilons=(EPSILON, EPSILON),
         expected_sizes=(float(SIZE), float(SIZE)),
         rand_below=Generators.of(7).below(f"year {year}, month {month}"),

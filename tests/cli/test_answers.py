@@ -25,7 +25,6 @@ from fairdp.cli.printing import (
     print_verdict,
 )
 from fairdp.cli.terminal import exit_unless_good
-from fairdp.commands.check import CertificateReport
 from fairdp.frontier.curve import FrontierPoint
 from fairdp.frontier.verdict import GroupOutlook
 from fairdp.parameters import NoCertificate
@@ -103,8 +102,8 @@ def test_a_fit_is_five_lines_of_which_the_last_says_what_to_run_next(golden, cas
 
 @pytest.mark.parametrize("required", [None, 1e-3])
 def test_a_new_certificate_is_an_answer_too(golden, required):
-    made = {"method": "fairdp", "n_certify": 30000, "warnings": (), "seconds": {}, "out": "model", "positive": "yes"}
-    report = CertificateReport(certificate=certified(require_tau=required), ledger=None, treated=None, **made)
+    made = {"method": "fairdp", "n_certify": 30000, "out": "model", "positive": "yes"}
+    report = {**made, "certificate": certified(require_tau=required)}
     golden("answers", f"certify: required {required}", "\n".join(map(": ".join, certificate_answer(report))))
 
 

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from fairdp.certify.certificate import UNUSED, UNUSED_UNCHECKED
-from fairdp.commands import check as certify_task
 from fairdp.ledger.ledger import Ledger, ledger_path
 from forgeries import certificate_with, forge
 
@@ -259,7 +258,7 @@ def test_an_interruption_leaves_the_model_as_it_was(run, model, monkeypatch):
     def interrupted(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(certify_task, "release_certificate", interrupted)
+    monkeypatch.setattr("fairdp.run.certifying.release_certificate", interrupted)
     before = {path: path.read_bytes() for path in Path("model").iterdir()}
     result = run(*CERTIFY)
     assert (result.code, result.out) == (130, "")
@@ -297,7 +296,7 @@ def test_records_are_noted_before_their_certificate_is_written(run, refused, mod
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(certify_task, "write_model", interrupted)
+        patched.setattr("fairdp.saved.folder.write_model", interrupted)
         assert run(*CERTIFY).code != 0
     with Ledger(ledger_path()) as ledger:
         last = ledger.entries()[-1]

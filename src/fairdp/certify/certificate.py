@@ -93,6 +93,13 @@ def share_of_alpha(number: int, of: int) -> float:
     return 1 / of if of else 6 / (math.pi * number) ** 2
 
 
+def in_series(registration: Preregistration, series: tuple[int, int] | None) -> Preregistration:
+    """With the part of the failure probability that a certificate of a series spends."""
+    if series is None:
+        return registration
+    return replace(registration, confidence=1 - (1 - registration.confidence) * share_of_alpha(*series))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FreshRecords:
     """Records that came after training.
@@ -356,6 +363,15 @@ class NotCertified:
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {"certified": False, "reason": str(self.reason)}
+
+
+def claims_so_far(certificate: Certificate | NotCertified) -> tuple[EarlierCertificate, ...]:
+    """Claims of all certificates that a model has had, oldest first, the given one last."""
+    if isinstance(certificate, NotCertified):
+        return ()
+    taus = {name: gap.tau for name, gap in certificate.gaps.items()}
+    last = EarlierCertificate(confidence=certificate.confidence, epsilon=certificate.epsilon, tau=taus)
+    return (*(() if certificate.about is None else certificate.about.earlier), last)
 
 
 def certify(

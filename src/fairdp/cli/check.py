@@ -1,8 +1,11 @@
 """Commands that check a saved model or the ledger: certify, verify, report, shift, sign, ledger."""
 
-from dataclasses import asdict
+import time
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +21,10 @@ from fairdp.cli.options import (
     taken_ledger,
     verbose_option,
 )
-from fairdp.cli.terminal import exit_unless_met, ignore_broken_pipe, say
+from fairdp.cli.terminal import exit_unless_met, ignore_broken_pipe, say, say_cell_issues, say_spent
+
+if TYPE_CHECKING:
+    from fairdp.data.grouped import GroupedData
 
 _ledger_option = click.option(
     "--ledger",
@@ -81,31 +87,144 @@ def certify(
     The new certificate replaces the one in FOLDER, which is kept on record. Records that the model or an earlier
     certificate has used are refused by the ledger, which must have seen the training.
     """
+    from fairdp._io import claimed, restore
+    from fairdp.accounting.mechanisms import PrivacyBudget
+    from fairdp.accounting.plan import FRESH_SIZES_SHARE
+    from fairdp.accounting.spent import NOISY, PUBLIC, PUBLISHED
+    from fairdp.certify.certificate import (
+        EQUAL_ALLOWED,
+        NOT_CHOSEN_BY_TEST,
+        UNUSED,
+        UNUSED_UNCHECKED,
+        FreshRecords,
+        claims_so_far,
+    )
     from fairdp.cli.printing import print_certificate
-    from fairdp.commands.check import CertifyTask, run_certify
     from fairdp.config import Preregistration
-    from fairdp.parameters import METRICS
+    from fairdp.data.columns import CellIssues, counts_by_column
+    from fairdp.data.tables import encoded_batches
+    from fairdp.errors import DataError, InputError, ParameterError, SavedModelError, finite_positive
+    from fairdp.ledger.costs import pure_cost
+    from fairdp.ledger.ledger import Spending
+    from fairdp.parameters import METRICS, SMALLEST_EPSILON
+    from fairdp.randomness import Generators
+    from fairdp.records import load_for_dataset, load_saved
+    from fairdp.run.certifying import ScoreTally, certify_fresh, count_decisions
+    from fairdp.saved.folder import check_place, is_signed, write_model
 
+    start, issues, warnings = time.perf_counter(), list[CellIssues](), list[str]()
     registration = Preregistration(
         confidence=confidence, metrics=certify_metrics or METRICS, require_tau=require_tau, score_share=score_share
     )
-    task = CertifyTask(
-        folder=folder,
-        table=table,
-        dataset=dataset,
-        epsilon=epsilon,
-        registration=registration,
-        allow_equal=allow_equal,
-        seed=random_state,
-        ledger=taken_ledger(others),
-        written=taken_format(others),
-        budget=budget,
-        of=of,
-    )
-    report = run_certify(task)
+    ledger, written = taken_ledger(others), taken_format(others)
+    finite_positive(epsilon=epsilon)
+    PrivacyBudget(epsilon=epsilon, delta=1e-5)
+    if epsilon < SMALLEST_EPSILON:
+        raise ParameterError("epsilon", epsilon, f"must be at least {SMALLEST_EPSILON} for a certificate")
+    if of is not None and (ledger is None or table is None):
+        raise ParameterError("of", of, "needs a table of your own and a ledger, which keeps count")
+    if (table is None) == (dataset is None):
+        raise InputError("give either TABLE or `dataset` to certify on.")
+    restore(folder)
+    place = claimed(folder) if folder.is_dir() else nullcontext()
+    with place, Spending(None if table is None else ledger, command="certify", budget=budget) as spending:
+        if dataset is not None:
+            estimator, test = load_for_dataset(folder, dataset)
+            batches: Iterable[GroupedData] = [test]
+        else:
+            assert table is not None
+            estimator, schema = load_saved(folder, written)
+            batches = encoded_batches(table, schema, observe=spending.observe, on_issue=issues.append)
+        # What could not be written afterwards is refused before anything is spent.
+        check_place(folder, overwrite=True)
+        signed = is_signed(folder)
+        model, predictor, privacy = estimator.score_model_, estimator.predictor_, estimator.privacy_
+        names, earlier = estimator.group_names_, claims_so_far(estimator.certificate_)
+        if len(names) < 2:
+            raise SavedModelError(f"the model in {str(folder)!r} knows only one group, so there is no gap to certify.")
+        # A ledger that does not know the model is noticed before any of its records is looked at.
+        must_know = not allow_equal or (of is not None and privacy.ledger is not None)
+        known = spending.model_of(privacy, model.digest(), must_know=must_know)
+        generators, tally = Generators.of(random_state), ScoreTally(model, len(names))
+        counts = count_decisions(model, predictor, tally.passing(batches), len(names), generators.key("coins"))
+        say_cell_issues(issues)
+
+        # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.
+        spending.charge_all()
+        checked, entries = spending.knows_used(known), spending.used_by(known)
+        # All certificates but that of the fit were made on fresh records, and have entries beside the fit's own.
+        n_fresh = len(earlier) - bool(earlier and privacy.certify_epsilons)
+        if known in map(str, entries) and len(entries) - 1 < n_fresh:
+            # Restored from an older copy, or others were made in another ledger: their records would pass as fresh, and
+            # their places in a series would be given again.
+            if not allow_equal or of is not None:
+                remedy = "" if of is not None else ", or add `allow_equal`"
+                raise DataError(
+                    f"the ledger has fewer certificates of the model than {str(folder)!r}, so it cannot tell which "
+                    f"records they used; use the ledger that has them{remedy}."
+                )
+            checked = False
+        # The name that the model's schema declares for its table, or that of the file.
+        declared = str((estimator.feature_schema_ or {}).get("table", ""))
+        entry = spending.pay(
+            pure_cost(epsilon, names),
+            declared or ("" if table is None else table.name),
+            model=known,
+            fresh=not allow_equal,
+            of=of,
+        )
+
+        # Anyone may know how many fresh records there are only if all sizes are public, not those of one data set.
+        of_another_table = dataset is None and PUBLISHED in privacy.public_assumptions
+        group_sizes = PUBLIC if privacy.group_sizes == PUBLIC and not of_another_table else NOISY
+        certificate = certify_fresh(
+            model,
+            predictor,
+            counts,
+            tally.counts,
+            group_names=names,
+            registration=registration,
+            epsilon=epsilon,
+            records=FreshRecords(
+                group_sizes=group_sizes,
+                sizes_epsilon=FRESH_SIZES_SHARE * epsilon if group_sizes == NOISY else 0.0,
+                earlier=earlier,
+                # The data holder vouches for what was not or could not be checked; it depends on no record.
+                assumed=(
+                    UNUSED if checked else UNUSED_UNCHECKED,
+                    *([] if dataset is None else [NOT_CHOSEN_BY_TEST]),
+                    *([EQUAL_ALLOWED] if allow_equal else []),
+                ),
+                series=None if entry is None or entry.series is None else (entry.series.number, entry.series.of),
+            ),
+            generators=generators,
+        )
+        estimator.release(certificate=certificate, privacy=replace(privacy, ledger=spending.later(privacy.ledger)))
+        write_model(folder, estimator.fitted_)
+        note = spending.note()
+        say_spent(spending)
+    if not checked:
+        warnings.append(
+            "no ledger could tell whether the model has used any of these records; the certificate says so."
+        )
+    if signed:
+        warnings.append(
+            f"the signature of {str(folder)!r} was about the earlier certificate and is gone; run fairdp sign again."
+        )
+    report = {
+        "method": estimator.method,
+        "positive": str(estimator.classes_[1]),
+        "n_certify": int(counts.sum()),
+        "certificate": certificate,
+        "warnings": warnings,
+        "seconds": {"certify": time.perf_counter() - start},
+        "out": str(folder),
+        "ledger": None if note is None else note.to_json(),
+        "treated": counts_by_column(issues),
+    }
     with ignore_broken_pipe():
         print_certificate(report, as_json=as_json, verbose=verbose)
-    exit_unless_met(report.certificate, required=require_tau)
+    exit_unless_met(certificate, required=require_tau)
 
 
 @click.command(epilog="\b\nExamples:\n  fairdp verify model/\n  fairdp verify model/ --public-key public.pem\n")
@@ -240,20 +359,37 @@ def shift(folder: Path, gamma: tuple[float, ...], as_json: bool) -> None:
     Follows from the certificate's noisy counts: no records are needed, and no privacy is spent. Equal opportunity and
     equalized odds do not change under such a shift. If the people within a group and label change, nothing is promised.
     """
+    from fairdp.certify.certificate import NotCertified
+    from fairdp.classifier import FairDPClassifier
     from fairdp.cli.printing import METRIC_NAMES, print_json, print_table
-    from fairdp.records import run_shift
+    from fairdp.errors import ParameterError, SavedModelError
+    from fairdp.statements.certificate import UNDER_SHIFT
 
-    report = run_shift(folder, gamma)
+    estimator = FairDPClassifier.load(folder)
+    method, certificate, positive = estimator.method, estimator.certificate_, str(estimator.classes_[1])
+    if isinstance(certificate, NotCertified):
+        raise SavedModelError(
+            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
+            "run fairdp certify on fresh records."
+        )
+    for size in gamma:
+        if not 0 <= size <= 1:
+            raise ParameterError("gamma", size, "must be in [0, 1]")
+    bounds = [certificate.under_shift(size) for size in gamma]
     if as_json:
-        print_json(report)
+        rows = [{"gamma": size, **bound} for size, bound in zip(gamma, bounds, strict=True)]
+        about = {"method": method, "positive": positive, "confidence": certificate.confidence}
+        print_json({**about, "bounds": rows, "note": UNDER_SHIFT})
         return
-    bounds = report["bounds"]
-    metrics = [name for name in bounds[0] if name != "gamma"]
-    rows = [(f"{row['gamma']:g}", *(f"at most {bound_above(row[name])}" for name in metrics)) for row in bounds]
-    headers = ("gamma", *(METRIC_NAMES[f"{name}_difference"] for name in metrics))
-    certified = f"{report['method']}, certified, {100 * report['confidence']:g} %; positive: {report['positive']}"
-    print_table(certified, rows, headers=headers)
-    print(report["note"])
+    print_table(
+        f"{method}, certified, {100 * certificate.confidence:g} %; positive: {positive}",
+        [
+            (f"{size:g}", *(f"at most {bound_above(tau)}" for tau in bound.values()))
+            for size, bound in zip(gamma, bounds, strict=True)
+        ],
+        headers=("gamma", *(METRIC_NAMES[f"{name}_difference"] for name in bounds[0])),
+    )
+    print(UNDER_SHIFT)
 
 
 @click.command(
@@ -295,10 +431,46 @@ def list_(path: Path | None, table: str | None, as_json: bool) -> None:
     Totals compose the mechanisms and hold for a plan that was fixed in advance; the simple sums hold in any case. The
     total of single records is for the data holder's eyes only.
     """
-    from fairdp.cli.printing import print_ledger
-    from fairdp.commands.check import list_ledger
+    from fairdp._io import to_plain
+    from fairdp.cli.printing import print_json, print_ledger
+    from fairdp.errors import DataError
+    from fairdp.ledger.ledger import Ledger
+    from fairdp.ledger.store import Entry, Limit, record_total, table_total
 
-    print_ledger(list_ledger(_path(path), table=table), as_json=as_json)
+    path, entries, limits = _path(path), list[Entry](), dict[str, Limit]()
+    # A ledger that is not there yet holds nothing.
+    if path.exists():
+        with Ledger(path) as ledger:
+            entries, limits = [*ledger.entries()], ledger.limits()
+    if table is not None:
+        entries = [entry for entry in entries if entry.table == table]
+        if not entries:
+            raise DataError(f"ledger {str(path)!r} has no entry of table {table!r}.")
+        limits = {name: limit for name, limit in limits.items() if name == table}
+    # That of the record that has spent most is found by comparing records; only those by declared names may be
+    # published.
+    total = record_total(entries)
+    tables = {name: table_total(entries, name) for name in dict.fromkeys(entry.table for entry in entries)}
+    if not as_json:
+        print_ledger(str(path), entries, total, tables, limits)
+        return
+    listed = [
+        {
+            "entry": entry.number,
+            "command": entry.command,
+            "state": entry.state,
+            "table": entry.table,
+            "when": entry.when,
+            "epsilon": entry.cost.epsilon,
+            "delta": entry.cost.delta,
+            "n_records": max((view.n_records for view in entry.views.values()), default=None),
+            "mechanisms": to_plain(entry.cost.by_group),
+            "shares_records_with": sorted({number for history in entry.histories for number in history}),
+            "series": None if entry.series is None else to_plain(entry.series),
+        }
+        for entry in entries
+    ]
+    print_json({"ledger": str(path), "entries": listed, "total": total, "tables": tables, "limits": limits})
 
 
 @ledger.command(epilog="\b\nExample:\n  fairdp ledger limit loans.csv --epsilon 3\n")
@@ -316,11 +488,14 @@ def limit(table: str, epsilon: float, delta: float | None, order: int | None, pa
     """Limit what may be spent on TABLE in total: commands that would exceed it are refused and spend nothing."""
     from fairdp._io import to_plain
     from fairdp.cli.printing import print_pairs
-    from fairdp.commands.check import set_limit
+    from fairdp.ledger.ledger import Ledger
     from fairdp.ledger.store import Limit
 
     chosen = Limit(table=table, epsilon=epsilon, delta=delta, order=order)
-    if not set_limit(_path(path), chosen):
+    with Ledger(_path(path)) as ledger:
+        ledger.set_limit(chosen)
+        names = {entry.table for entry in ledger.entries()}
+    if table not in names:
         say(f"nothing was spent on a table named {table!r} yet: see the names in `fairdp ledger`.")
     given = {name: value for name, value in to_plain(chosen).items() if value is not None}
     print_pairs(chosen if as_json else given, as_json=as_json)
@@ -335,11 +510,27 @@ def check(folders: tuple[Path, ...], path: Path | None, as_json: bool) -> None:
 
     A ledger that was restored from an older copy lacks the entries of later models.
     """
+    from fairdp._io import content_of, from_plain, parsed_json
+    from fairdp.accounting.spent import LedgerNote
     from fairdp.cli.printing import print_pairs
-    from fairdp.commands.check import check_ledger
+    from fairdp.errors import DataError, SavedModelError
+    from fairdp.ledger.ledger import Ledger, Receipt
 
-    found = check_ledger(_path(path), folders)
-    print_pairs({"ledger": str(_path(path)), "entries": found, "whole": True}, as_json=as_json)
+    path = _path(path)
+    if not path.exists():
+        raise DataError(f"there is no ledger {str(path)!r}; name another with `ledger`.")
+    with Ledger(path) as ledger:
+        n_entries = ledger.check()
+        for folder in folders:
+            # Without the model, which nobody needs here.
+            try:
+                note = from_plain(LedgerNote, parsed_json(content_of(folder / "privacy.json"))["ledger"])
+            except (OSError, ValueError, LookupError, TypeError):
+                raise SavedModelError(
+                    f"{str(folder)!r} names no entry of a ledger: it is no saved model, or none was kept."
+                ) from None
+            ledger.entry_of(Receipt(entry=note.entry, token=note.token))
+    print_pairs({"ledger": str(path), "entries": n_entries, "whole": True}, as_json=as_json)
 
 
 def _path(path: Path | None) -> Path:

@@ -27,11 +27,12 @@ from fairdp.statements.verdict import (
 if TYPE_CHECKING:
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
-    from fairdp.commands.check import CertificateReport, LedgerReport
     from fairdp.commands.use import RetargetReport
     from fairdp.fitting import FitReport
     from fairdp.frontier.curve import FrontierPoint
     from fairdp.frontier.verdict import GroupOutlook, Verdict
+    from fairdp.ledger.costs import Total
+    from fairdp.ledger.store import Entry, Limit
     from fairdp.records import EvaluationReport
     from fairdp.saved.verify_checks import Check
 
@@ -265,28 +266,31 @@ def retarget_answer(report: "RetargetReport") -> list[Line]:
     ]
 
 
-def print_certificate(report: "CertificateReport", *, as_json: bool, verbose: bool = False) -> None:
+def print_certificate(report: Mapping[str, Any], *, as_json: bool, verbose: bool = False) -> None:
     """A new certificate of a saved model."""
+    from fairdp.saved.folder import certificate_record
+    from fairdp.statements.certificate import certificate_statement
+
     if as_json:
-        print_json(report.to_json())
+        print_json({**report, "certificate": certificate_record(report["certificate"])})
         return
-    print_warnings(report.warnings)
+    print_warnings(report["warnings"])
     print_answer(certificate_answer(report))
     if verbose:
-        print(f"\n{report.certificate_statement}")
+        print(f"\n{certificate_statement(report['certificate'])}")
 
 
-def certificate_answer(report: "CertificateReport") -> list[Line]:
+def certificate_answer(report: Mapping[str, Any]) -> list[Line]:
     """The new certificate: its bounds, its cost, and what to do with it."""
-    certificate = report.certificate
+    certificate, out = report["certificate"], report["out"]
     required = certificate.registration.require_tau
     result = "certified" if required is None else f"required tau {required:g} {'met' if certificate.met else 'missed'}"
-    on = f"{report.method} on {report.n_certify:,} fresh records; a positive decision says: {report.positive}"
+    on = f"{report['method']} on {report['n_certify']:,} fresh records; a positive decision says: {report['positive']}"
     return [
         ("result", f"{result}: {on}"),
         ("privacy", spent_answer(certificate)),
         ("fairness", bounds_answer(certificate)),
-        ("next", f"the certificate is in {report.out}; fairdp report {report.out} writes a page for your reviewer"),
+        ("next", f"the certificate is in {out}; fairdp report {out} writes a page for your reviewer"),
     ]
 
 
@@ -320,11 +324,14 @@ def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
     print("Verified." if passed else "NOT verified.")
 
 
-def print_ledger(report: "LedgerReport", *, as_json: bool) -> None:
-    """The entries of a ledger, and their totals."""
-    if as_json:
-        print_json(report.to_json())
-        return
+def print_ledger(
+    path: str,
+    entries: "Sequence[Entry]",
+    most: "Total",
+    tables: "Mapping[str, Total]",
+    limits: "Mapping[str, Limit]",
+) -> None:
+    """The entries of a ledger, and their totals; ``most`` is that of the record that has spent most."""
     rows = [
         (
             str(entry.number),
@@ -334,17 +341,17 @@ def print_ledger(report: "LedgerReport", *, as_json: bool) -> None:
             rounded_up(entry.cost.epsilon),
             f"{entry.when[:16].replace('T', ' ')} UTC",
         )
-        for entry in report.entries
+        for entry in entries
     ]
-    print_table(report.path, rows, headers=("entry", "command", "state", "table", "epsilon", "when"))
-    totals = {f"table {name}": total for name, total in report.tables.items()}
-    totals["the record that has spent most (for your eyes only)"] = report.total
+    print_table(path, rows, headers=("entry", "command", "state", "table", "epsilon", "when"))
+    totals = {f"table {name}": total for name, total in tables.items()}
+    totals["the record that has spent most (for your eyes only)"] = most
     added = [
         (name, rounded_up(total.epsilon), f"{total.delta:.4g}", rounded_up(total.epsilon_sum))
         for name, total in totals.items()
     ]
     print_table(None, added, headers=("total", "epsilon, if planned in advance", "delta", "sum, in any case"))
-    for name, limit in report.limits.items():
+    for name, limit in limits.items():
         how = "the sum" if limit.order is None else f"a Renyi filter at order {limit.order}, delta {limit.delta:g}"
         print(f"limit on table {name}: epsilon {limit.epsilon:g}, by {how}")
 

@@ -14,17 +14,19 @@ import torch
 from numpy.typing import NDArray
 
 from fairdp._io import joined
-from fairdp.accounting.plan import Plan
+from fairdp.accounting.plan import Plan, SizesNoise
 from fairdp.accounting.selection import Selection
 from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER, RANKING, PrivacySpent
 from fairdp.certify.bounds import release_counts
 from fairdp.certify.certificate import (
     Certificate,
+    FreshRecords,
     HeldOutRecords,
     NotCertified,
     Origin,
     binned,
     certify,
+    in_series,
     release_scores,
 )
 from fairdp.config import ModelConfig, Preregistration, TrainConfig
@@ -55,7 +57,7 @@ from fairdp.networks.model import ScoreModel
 from fairdp.parameters import SMALLEST_EPSILON, Parameters
 from fairdp.randomness import KEY_BYTES, Chain, Generators, RandBelow, Stream, derived_key
 from fairdp.run.checkpoint import Checkpoint, due_steps
-from fairdp.run.holdout import TrainHoldoutSplit
+from fairdp.run.holdout import TrainHoldoutSplit, counted_sizes
 from fairdp.run.plan import reason_for_no_certificate
 from fairdp.run.predictor import Predictor
 from fairdp.training.loop import InterimResults, Trainer
@@ -381,6 +383,55 @@ def release_certificate(
         expected_sizes=expected_sizes,
         **asdict(registration),
     )
+
+
+def certify_fresh(
+    model: ScoreModel,
+    predictor: Predictor,
+    counts: NDArray[np.int64],
+    scores: NDArray[np.int64],
+    *,
+    group_names: tuple[str, ...],
+    registration: Preregistration,
+    epsilon: float,
+    records: FreshRecords,
+    generators: Generators,
+) -> Certificate:
+    """The certificate of a released model on records that came after training.
+
+    Parameters
+    ----------
+    counts, scores
+        Exact decisions and scores of the records, by `count_decisions` and `ScoreTally`.
+    registration
+        Of one certificate by itself; one of a series spends its part of the failure probability.
+    epsilon
+        Pure ε that each of the records spends in all, on noisy group sizes too.
+    """
+    # The difference of two releases with the same noise is exact: a reused seed must not repeat the noise.
+    purpose, sizes = f"certificate {len(records.earlier) + 1}", counts.sum((1, 2))
+    if records.sizes_epsilon:
+        count_noise = generators.below(f"{purpose}, group sizes {sizes.tolist()} at {epsilon}")
+        sizes = np.maximum(counted_sizes(sizes, SizesNoise(epsilon=records.sizes_epsilon), count_noise), 1)
+    certificate = release_certificate(
+        counts,
+        group_names=group_names,
+        registration=in_series(registration, records.series),
+        epsilons=(epsilon - records.sizes_epsilon,) * len(group_names),
+        expected_sizes=tuple(float(size) for size in sizes),
+        rand_below=generators.below(f"{purpose}, counts {counts.tolist()} at {epsilon}"),
+    )
+    shares = certificate.registration.for_scores(certificate.epsilons)
+    score_noise = generators.below(f"{purpose}, scores {scores.tolist()} at {epsilon}")
+    about = Origin(
+        model_sha256=model.digest(),
+        predictor=predictor.described(),
+        smoothing=model.described_smoothing(),
+        records=records,
+        noise_seeded=generators.seeded,
+    )
+    capped = certificate.capped(predictor.input_agnostic_tau(model))
+    return replace(capped, about=about, scores=release_scores(scores, epsilons=shares, rand_below=score_noise))
 
 
 def count_decisions(
