@@ -32,9 +32,8 @@ LAYERS = """
     evaluation
     classifier
     own_loop tuning records
-    fitting planning
+    fitting planning predictions
     report
-    commands
     cli
     lab
 """.strip().splitlines()

@@ -1,11 +1,11 @@
-"""The records of a command and what is measured on them: `fairdp evaluate`, `shift`, `paper-bounds`, part of `fit`.
+"""The records that a command names, a saved model with records, and what is measured and warned of on them.
 
 Also the key of the coins by which test records are set aside, which is kept until a run is finished.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
@@ -16,29 +16,27 @@ from numpy.typing import NDArray
 
 from fairdp._io import json_bytes, read_key, write_key
 from fairdp.accounting.spent import FRONTIER, PUBLISHED, READ_FROM_TABLE
-from fairdp.certify.certificate import Certificate, NotCertified
+from fairdp.certify.certificate import Certificate
 from fairdp.certify.rates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
-from fairdp.cli.terminal import say_cell_issues
 from fairdp.data.catalog import DATASETS, load_dataset
-from fairdp.data.columns import CellIssues, OnIssue, counts_by_column, ignore_issues, refuse_unreadable
+from fairdp.data.columns import CellIssues, OnIssue, ignore_issues
 from fairdp.data.datasets import group_names
 from fairdp.data.grouped import GroupedData, place_type, split_by_own_coin
 from fairdp.data.infer import infer_schema
 from fairdp.data.schema import PLAIN, TableFormat, TableSchema, read_schema
 from fairdp.data.tables import Observe, Read, encode_file, load_table
 from fairdp.distributed import process_group
-from fairdp.errors import DataError, InputError, ParameterError, SavedModelError, in_unit_interval
+from fairdp.errors import DataError, InputError, SavedModelError
 from fairdp.frontier.verdict import SurveyNoise, outlook_of
-from fairdp.ledger.ledger import Spending, ledger_path
-from fairdp.metrics import confidence_intervals, evaluate_decisions
-from fairdp.paper import PaperBounds, paper_bounds_of
+from fairdp.ledger.ledger import Spending
+from fairdp.metrics import evaluate_decisions
 from fairdp.parameters import fraction
 from fairdp.randomness import Generators
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import read_checkpoint
-from fairdp.statements.certificate import UNDER_SHIFT, collapse_warning, empty_bounds_warning
-from fairdp.statements.privacy import EXACT_ON_RECORDS, NOT_PRIVATE
+from fairdp.statements.certificate import collapse_warning, empty_bounds_warning
+from fairdp.statements.privacy import NOT_PRIVATE
 from fairdp.statements.verdict import forewarning, outlook_warning
 
 # Of the key of the test split.
@@ -284,100 +282,6 @@ def _protected(estimator: FairDPClassifier, dataset: str) -> tuple[str, ...]:
         return named if set(named) <= set(card.sensitive) else ()
     orders = [order for n in range(1, 1 + len(card.sensitive)) for order in permutations(card.sensitive, n)]
     return next((order for order in orders if card.images and group_names(order) == estimator.group_names_), ())
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationReport:
-    """Metrics of a saved model on labelled rows, with confidence intervals."""
-
-    method: str
-    positive: str
-    n_test: int
-    metrics: Mapping[str, Any]
-    confidence: float
-    intervals: Mapping[str, tuple[float, float]]
-    warnings: tuple[str, ...]
-    treated: Mapping[str, Mapping[str, int]]
-    note: str = EXACT_ON_RECORDS
-
-
-def run_evaluate(
-    folder: Path,
-    table: Path | None,
-    dataset: str | None,
-    *,
-    confidence: float,
-    seed: int | None,
-    written: TableFormat = PLAIN,
-) -> EvaluationReport:
-    """Metrics of a saved model on labelled rows, with confidence intervals."""
-    in_unit_interval(confidence=confidence)
-    issues: list[CellIssues] = []
-    # The test records of a named data set are none that a model was trained on.
-    path = None if table is None or not ledger_path().exists() else ledger_path()
-    seen: list[str] = []
-    try:
-        spending = Spending(path, command="evaluate")
-    except DataError as error:
-        seen, spending = [unknown_use(error)], Spending(None, command="evaluate")
-    with spending:
-        estimator, test = load_with_records(
-            folder, table, dataset, written=written, on_issue=issues.append, observe=spending.observe
-        )
-        seen += seen_before(estimator, spending)
-    refuse_unreadable(issues)
-    say_cell_issues(issues)
-    (y, groups), (scores, decisions) = test.codes, decided(estimator, test)
-    intervals = confidence_intervals(
-        y,
-        scores,
-        groups,
-        test.n_groups,
-        confidence=confidence,
-        rng=np.random.default_rng(seed),
-        decisions=decisions,
-    )
-    metrics = evaluate_decisions(y, scores, groups, test.group_names, decisions=decisions)
-    return EvaluationReport(
-        method=estimator.method,
-        positive=str(estimator.classes_[1]),
-        n_test=test.n_samples,
-        metrics=metrics,
-        confidence=confidence,
-        intervals=intervals,
-        warnings=(*seen, *warnings_of(estimator, metrics)),
-        treated=counts_by_column(issues),
-    )
-
-
-def run_shift(folder: Path, gammas: Sequence[float]) -> dict[str, Any]:
-    """Bounds of a saved certificate when the shares of groups and labels move by these sizes; no record is needed."""
-    estimator = FairDPClassifier.load(folder)
-    certificate = estimator.certificate_
-    if isinstance(certificate, NotCertified):
-        raise SavedModelError(
-            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
-            "run fairdp certify on fresh records."
-        )
-    for gamma in gammas:
-        if not 0 <= gamma <= 1:
-            raise ParameterError("gamma", gamma, "must be in [0, 1]")
-    bounds = tuple({"gamma": gamma, **certificate.under_shift(gamma)} for gamma in gammas)
-    return {
-        "method": estimator.method,
-        "positive": str(estimator.classes_[1]),
-        "confidence": certificate.confidence,
-        "bounds": bounds,
-        "note": UNDER_SHIFT,
-    }
-
-
-def run_paper_bounds(
-    folder: Path, table: Path | None, dataset: str | None, *, written: TableFormat = PLAIN, **options: Any
-) -> PaperBounds:
-    """The paper's certificates of a saved model on labelled rows, in the paper those it was trained on."""
-    estimator, data = load_with_records(folder, table, dataset, part="train", written=written)
-    return paper_bounds_of(estimator, data, **options)
 
 
 def decided(estimator: FairDPClassifier, data: GroupedData) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

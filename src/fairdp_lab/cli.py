@@ -296,10 +296,11 @@ def paper_bounds(
     diagnostics, and none is a guarantee for this model: see `fairdp certify`. The figures are exact, so they are for
     the data holder's eyes only: the privacy guarantee does not cover them.
     """
-    from fairdp.records import run_paper_bounds
+    from fairdp.paper import paper_bounds_of
+    from fairdp.records import load_with_records
 
-    options = {"confidence": confidence, "release_epsilon": release_epsilon, "random_state": seed}
-    found = run_paper_bounds(folder, table, dataset, written=taken_format(written), **options)
+    estimator, data = load_with_records(folder, table, dataset, part="train", written=taken_format(written))
+    found = paper_bounds_of(estimator, data, confidence=confidence, release_epsilon=release_epsilon, random_state=seed)
     if as_json:
         print_json(found.to_json())
         return

@@ -28,7 +28,7 @@ from fairdp.cli.terminal import exit_unless_good
 from fairdp.frontier.curve import FrontierPoint
 from fairdp.frontier.verdict import GroupOutlook
 from fairdp.parameters import NoCertificate
-from fairdp.records import EvaluationReport
+from fairdp.statements.privacy import EXACT_ON_RECORDS
 from fairdp.statements.verdict import outlook_warning
 
 COUNTS = np.array([[[4000, 1000], [1000, 4000]], [[8000, 2000], [2000, 8000]]])
@@ -231,11 +231,11 @@ def test_a_run_as_text_fits_a_screen_and_warns_on_stderr(golden, capsys, case, v
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_an_evaluation_shows_intervals(golden, capsys, as_json):
-    report = EvaluationReport(
+    report = {
         **{"method": "fairdp", "positive": "yes", "n_test": 300, "metrics": METRICS, "confidence": 0.9},
-        **{"warnings": (), "treated": {}},
-        intervals={"auc": (0.8, 0.83), "demographic_parity_ratio": (math.nan, math.nan)},
-    )
+        **{"warnings": (), "note": EXACT_ON_RECORDS},
+        "intervals": {"auc": (0.8, 0.83), "demographic_parity_ratio": (math.nan, math.nan)},
+    }
     print_evaluation(report, as_json=as_json)
     out = capsys.readouterr().out
     if as_json:

@@ -11,10 +11,10 @@ import pytest
 from cli_cases import people
 from fairdp.accounting.spent import READ_FROM_TABLE
 from fairdp.cli.terminal import progress_bar
-from fairdp.commands.use import run_predict
 from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.ledger import Spending
-from fairdp.records import load_records, load_saved, run_evaluate
+from fairdp.predictions import predict_table
+from fairdp.records import load_records, load_saved
 from pool import SHORT
 
 UNCERTIFIED = (*SHORT, "--certify-fraction", 0)
@@ -166,7 +166,7 @@ def test_predictions_follow_the_saved_model_and_the_positive_label(declared, tmp
     rows = people(50, seed=1)
     rows[["job", "age"]].to_csv(tmp_path / "new.csv", index=False)
     for name, read in (("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)):
-        report = run_predict(tmp_path / "model", tmp_path / "new.csv", tmp_path / name)
+        report = predict_table(tmp_path / "model", tmp_path / "new.csv", tmp_path / name)
         found = read(tmp_path / name)
         assert report["n_rows"] == len(found) == 50
         np.testing.assert_array_equal(found["decision"] == "yes", found["score"] >= 0)
@@ -180,33 +180,32 @@ def test_the_positive_label_can_be_chosen(source, tmp_path):
     assert as_usual == pytest.approx(1 - turned, abs=0.1)
 
 
-def test_evaluation_gives_intervals_around_the_metrics(declared, tmp_path):
+def test_evaluation_gives_intervals_around_the_metrics(answer, declared, tmp_path):
     fitted(declared, tmp_path / "model", epsilon=float("inf"), n_steps=60, learning_rate=0.2)
     people(400, seed=2).to_csv(tmp_path / "labelled.csv", index=False)
-    report = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.9, seed=0)
-    assert report.n_test == 400
-    for name, (low, high) in report.intervals.items():
+    evaluate = ("evaluate", tmp_path / "model", tmp_path / "labelled.csv", "--seed", 0, "--confidence")
+    report = answer(*evaluate, 0.9)
+    assert report["n_test"] == 400
+    for name, (low, high) in report["intervals"].items():
         assert low <= high
         if not name.endswith("difference"):  # The bootstrap of a gap is biased upwards, as gaps are.
-            assert low <= report.metrics[name] <= high, name
-    wider = run_evaluate(tmp_path / "model", tmp_path / "labelled.csv", None, confidence=0.99, seed=0)
-    assert wider.intervals["auc"][0] < report.intervals["auc"][0]
-    assert any("not private" in text for text in report.warnings)
+            assert low <= report["metrics"][name] <= high, name
+    assert answer(*evaluate, 0.99)["intervals"]["auc"][0] < report["intervals"]["auc"][0]
+    assert any("not private" in text for text in report["warnings"])
 
 
 @pytest.mark.parametrize(("dataset", "confidence"), [(None, 0.95), ("synthetic", 95), ("synthetic", 0.95)])
-def test_what_cannot_be_evaluated_is_refused(refuses, taken, dataset, confidence):
-    place = taken(*UNCERTIFIED)
-    refuses(lambda: run_evaluate(place / "model", None, dataset, confidence=confidence, seed=0))
+def test_what_cannot_be_evaluated_is_refused(refused, taken, dataset, confidence):
+    taken(*UNCERTIFIED)
+    refused("evaluate", "model", *(() if dataset is None else ("--dataset", dataset)), "--confidence", confidence)
 
 
-def test_a_model_of_records_that_are_no_table_says_so(source, tmp_path):
+def test_a_model_of_records_that_are_no_table_says_so(answer, source, tmp_path):
     named = replace(source, table=None, dataset="synthetic", label=None, sensitive=())
     fitted(named, tmp_path / "model", certify_fraction=0.0)
     with pytest.raises(ValueError, match=r"does not read tables; use FairDPClassifier\.load in Python\.$"):
-        run_predict(tmp_path / "model", source.table, tmp_path / "out.csv")
-    report = run_evaluate(tmp_path / "model", None, "synthetic", confidence=0.95, seed=0)
-    assert report.n_test == 10_000
+        predict_table(tmp_path / "model", source.table, tmp_path / "out.csv")
+    assert answer("evaluate", tmp_path / "model", "--dataset", "synthetic", "--seed", 0)["n_test"] == 10_000
 
 
 def test_a_collapsed_model_is_called_one(declared, tmp_path):

@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
+
 # The names of the project's packages begin alike.
 SOURCES, PACKAGES = Path(__file__).resolve().parents[2] / "src", "fairdp"
 # Python has no `$`, so that a metavariable `$x` is parsed as a name that nothing else has.
@@ -220,7 +222,9 @@ def put_in(mutant: Mutant) -> None:
 
 
 def _function(value: Any) -> types.FunctionType | None:
-    """The function behind a method, a property or a decorated function."""
+    """The function behind a method, a property, a command or a decorated function."""
+    if isinstance(value, click.Command):
+        return _function(value.callback)
     if isinstance(value, property):
         return _function(value.fget)
     if isinstance(value, cached_property):

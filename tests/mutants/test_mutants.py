@@ -23,6 +23,8 @@ SCRATCH = """
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
 
+import click
+
 LIMIT, OTHER = 3, 4
 TABLE = {key: 2 * key for key in range(3)}
 
@@ -45,6 +47,12 @@ def cached(x):
 
 @logged
 def wrapped(x):
+    return x + 1
+
+
+@click.command()
+@click.option("--x", default=1)
+def command(x):
     return x + 1
 
 
@@ -104,6 +112,7 @@ CHANGES = {
     "table": ("TABLE", "2 * $key", "3 * $key", lambda module: module.TABLE[1], (2, 3)),
     "cache": ("cached", "$x + 1", "$x", lambda module: module.cached(9), (10, 9)),
     "wraps": ("wrapped", "$x + 1", "$x", lambda module: module.wrapped(9), (10, 9)),
+    "command": ("command", "$x + 1", "$x", lambda module: module.command.main([], standalone_mode=False), (2, 1)),
     "method": ("Box.method", "self.size + 1", "self.size", lambda module: module.Box().method(), (6, 5)),
     "field": ("Box", "size: int = 5", "size: int = 50", lambda module: module.Box().size, (5, 50)),
     "attribute": ("Box", "kind = $a", "kind = 'large'", lambda module: module.Box.kind, ("small", "large")),

@@ -14,13 +14,13 @@ from pandas.testing import assert_frame_equal
 from torch import from_numpy, nn
 
 from fairdp.classifier import FairDPClassifier
-from fairdp.commands.use import run_predict
 from fairdp.data.columns import Binned, Categorical, Numeric, OtherThan
 from fairdp.data.schema import TableSchema
 from fairdp.data.tables import read_table
 from fairdp.fitting import fit_source
 from fairdp.networks.model import ScoreModel
 from fairdp.networks.rows import SplineFeatures
+from fairdp.predictions import predict_table
 from fairdp.records import Source
 from fairdp.run.predictor import NO_COLUMN, SUFFICE, Reference, _held_values, lines_of, reasons_of, references_of
 from reason_cases import APPLICANTS, BY_HAND, EVERYBODY, applicants, by_hand
@@ -172,7 +172,7 @@ def folder(tmp_path_factory):
 
 def predicted(folder, frame, name="model", **options) -> pd.DataFrame:
     frame.to_csv(folder / "asked.csv", index=False)
-    run_predict(folder / name, folder / "asked.csv", folder / "said.csv", **options)
+    predict_table(folder / name, folder / "asked.csv", folder / "said.csv", **options)
     return pd.read_csv(folder / "said.csv", keep_default_na=False)
 
 

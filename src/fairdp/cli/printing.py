@@ -25,15 +25,16 @@ from fairdp.statements.verdict import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fairdp.accounting.spent import PrivacySpent
     from fairdp.certify.certificate import Certificate, NotCertified
-    from fairdp.commands.use import RetargetReport
+    from fairdp.classifier import FairDPClassifier
     from fairdp.fitting import FitReport
     from fairdp.frontier.curve import FrontierPoint
     from fairdp.frontier.verdict import GroupOutlook, Verdict
     from fairdp.ledger.costs import Total
     from fairdp.ledger.store import Entry, Limit
-    from fairdp.records import EvaluationReport
     from fairdp.saved.verify_checks import Check
 
 Line = tuple[str, str]
@@ -235,35 +236,46 @@ def fit_answer(report: "FitReport") -> list[Line]:
     ]
 
 
-def print_retargeted(report: "RetargetReport", *, as_json: bool, verbose: bool = False) -> None:
-    """Where the rule of a saved model was moved to, and where else it could be."""
+def print_retargeted(
+    moved: "FairDPClassifier", out: "Path", warnings: Sequence[str], *, as_json: bool, verbose: bool = False
+) -> None:
+    """Where the rule of a saved model was moved to, by the counts that were paid for, and where else it could be."""
+    from fairdp.frontier.curve import frontier_points
+
+    assert moved.frontier_ is not None
+    verdict, points, positive = moved.verdict_, frontier_points(moved.frontier_), str(moved.classes_[1])
     if as_json:
-        print_json(report.to_json())
+        report = {
+            "target": None if verdict.target is None else verdict.target.to_dict(),
+            "verdict": verdict.verdict,
+            "frontier": points,
+            "certificate_statement": moved.certificate_statement(),
+            "positive": positive,
+            "warnings": warnings,
+            "out": str(out),
+        }
+        print_json(report)
         return
-    print_warnings(report.warnings)
-    print_answer(retarget_answer(report))
+    print_warnings(warnings)
+    written = f"the rule was moved and written to {out}; a positive decision says: {positive}"
+    certify = f"fairdp certify {out} FRESH-TABLE --epsilon E makes a certificate of the moved rule"
+    print_answer(
+        [
+            ("result", f"{RESULTS[verdict.verdict]}: {written}"),
+            ("privacy", "no privacy budget spent"),
+            ("fairness", moved_answer(verdict)),
+            ("useful", "not known" if verdict.quality is None else quality_answer(verdict, verdict.quality)),
+            ("next", certify),
+        ]
+    )
     rows = [
         (*map(_number, (point.price, point.gap, point.gap_standard_error, point.accuracy, point.positive_rate)),)
-        for point in report.frontier
+        for point in points
     ]
     print_table(None, rows, headers=("price", "gap", "± one error", "accuracy", "positive rate"))
     if verbose:
-        print_verdict(report.verdict)
-        print(report.certificate_statement)
-
-
-def retarget_answer(report: "RetargetReport") -> list[Line]:
-    """The moved rule, by the counts that were paid for when it was trained."""
-    verdict = report.verdict
-    moved = f"the rule was moved and written to {report.out}; a positive decision says: {report.positive}"
-    certify = f"fairdp certify {report.out} FRESH-TABLE --epsilon E makes a certificate of the moved rule"
-    return [
-        ("result", f"{RESULTS[verdict.verdict]}: {moved}"),
-        ("privacy", "no privacy budget spent"),
-        ("fairness", moved_answer(verdict)),
-        ("useful", "not known" if verdict.quality is None else quality_answer(verdict, verdict.quality)),
-        ("next", certify),
-    ]
+        print_verdict(verdict)
+        print(moved.certificate_statement())
 
 
 def print_certificate(report: Mapping[str, Any], *, as_json: bool, verbose: bool = False) -> None:
@@ -294,20 +306,19 @@ def certificate_answer(report: Mapping[str, Any]) -> list[Line]:
     ]
 
 
-def print_evaluation(report: "EvaluationReport", *, as_json: bool) -> None:
+def print_evaluation(report: Mapping[str, Any], *, as_json: bool) -> None:
     """Metrics with their confidence intervals."""
     if as_json:
         print_json(report)
         return
-    intervals = {name: _interval(*ends) for name, ends in report.intervals.items()}
-    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(report.metrics)]
-    rows.insert(4, (*_by_group_row(report.metrics), ""))
-    level = f"{100 * report.confidence:g} % interval"
-    print_table(
-        f"{report.method} on {report.n_test:,} records; positive: {report.positive}", rows, headers=("", "", level)
-    )
-    print(report.note)
-    print_warnings(report.warnings)
+    metrics, level = report["metrics"], f"{100 * report['confidence']:g} % interval"
+    intervals = {name: _interval(*ends) for name, ends in report["intervals"].items()}
+    rows = [(label, value, intervals.get(name, "")) for name, label, value in _metrics(metrics)]
+    rows.insert(4, (*_by_group_row(metrics), ""))
+    title = f"{report['method']} on {report['n_test']:,} records; positive: {report['positive']}"
+    print_table(title, rows, headers=("", "", level))
+    print(report["note"])
+    print_warnings(report["warnings"])
 
 
 def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:

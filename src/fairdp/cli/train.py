@@ -290,10 +290,27 @@ def retarget(
     Only a model of fairdp_frontier has one. The certificate was about the old rule: the new folder has none until
     fairdp certify makes one on fresh records. Exit code 1 if the target is certainly missed.
     """
+    from fairdp.classifier import FairDPClassifier
     from fairdp.cli.printing import print_retargeted
-    from fairdp.commands.use import retarget_saved
+    from fairdp.errors import ParameterError, SavedModelError
+    from fairdp.saved.folder import MARKER, is_signed, place_for_model, read_model, retargeted, write_model
 
-    report = retarget_saved(folder, out, max_gap=max_gap, min_ratio=min_ratio, price=price)
+    if read_model(folder).model.kind == "custom":
+        raise SavedModelError(
+            f"the model in {str(folder)!r} was trained with your own module, which is code; move it in Python: "
+            "FairDPClassifier.load(folder, module=...).retarget(...).save(out)."
+        )
+    estimator: FairDPClassifier = FairDPClassifier.load(folder)
+    moved = retargeted(estimator, max_gap=max_gap, min_ratio=min_ratio, price=price)
+    if (out / MARKER).exists():
+        raise ParameterError("out", str(out), "holds a model already", "choose a new folder")
+    with place_for_model(out, overwrite=False):
+        try:
+            # Its entry in the ledger goes with it: a target may have been chosen by what a certificate said of records.
+            write_model(out, moved.fitted_)
+        except OSError as error:
+            raise ParameterError("out", str(out), f"cannot be written: {error.strerror}") from None
+    unsigned = f"the signature of {str(folder)!r} does not cover {str(out)!r}; run fairdp sign on it."
     with ignore_broken_pipe():
-        print_retargeted(report, as_json=as_json, verbose=verbose)
-    exit_unless_good(report.verdict, strict=False)
+        print_retargeted(moved, out, [unsigned] if is_signed(folder) else [], as_json=as_json, verbose=verbose)
+    exit_unless_good(moved.verdict_, strict=False)

@@ -1,5 +1,6 @@
 """Commands that use a saved model, and those that need none: predict, evaluate, export, plan, data, methods."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairdp.cli.options import (
     seed_option,
     taken_format,
 )
-from fairdp.cli.terminal import say
+from fairdp.cli.terminal import say, say_cell_issues
 from fairdp.parameters import CERTIFICATE, DATA, DECLARED
 
 
@@ -60,9 +61,9 @@ def predict(
     positive decision is written too; score and probability are then those of the model before randomisation.
     """
     from fairdp.cli.printing import print_pairs
-    from fairdp.commands.use import run_predict
+    from fairdp.predictions import predict_table
 
-    report = run_predict(folder, table, out, id_columns=id_columns or (), k=k, written=taken_format(written))
+    report = predict_table(folder, table, out, id_columns=id_columns or (), k=k, written=taken_format(written), say=say)
     if not as_json:
         # People have read it on stderr.
         del report["treated"]
@@ -90,10 +91,59 @@ def evaluate(
 
     The figures are exact, so they are for the data holder's eyes only: the privacy guarantee does not cover them.
     """
-    from fairdp.cli.printing import print_evaluation
-    from fairdp.records import run_evaluate
+    import numpy as np
 
-    report = run_evaluate(folder, table, dataset, confidence=confidence, seed=seed, written=taken_format(written))
+    from fairdp.cli.printing import print_evaluation
+    from fairdp.data.columns import CellIssues, counts_by_column, refuse_unreadable
+    from fairdp.errors import DataError, in_unit_interval
+    from fairdp.ledger.ledger import Spending, ledger_path
+    from fairdp.metrics import confidence_intervals, evaluate_decisions
+    from fairdp.records import decided, load_with_records, seen_before, unknown_use, warnings_of
+    from fairdp.statements.privacy import EXACT_ON_RECORDS
+
+    in_unit_interval(confidence=confidence)
+    issues, warnings = list[CellIssues](), list[str]()
+    # The test records of a named data set are none that a model was trained on.
+    ledger = None if table is None or not ledger_path().exists() else ledger_path()
+    try:
+        spending = Spending(ledger, command="evaluate")
+    except DataError as error:
+        warnings.append(unknown_use(error))
+        spending = Spending(None, command="evaluate")
+    with spending:
+        estimator, test = load_with_records(
+            folder,
+            table,
+            dataset,
+            written=taken_format(written),
+            on_issue=issues.append,
+            observe=spending.observe,
+        )
+        warnings += seen_before(estimator, spending)
+    refuse_unreadable(issues)
+    say_cell_issues(issues)
+    (y, groups), (scores, decisions) = test.codes, decided(estimator, test)
+    intervals = confidence_intervals(
+        y,
+        scores,
+        groups,
+        test.n_groups,
+        confidence=confidence,
+        rng=np.random.default_rng(seed),
+        decisions=decisions,
+    )
+    metrics = evaluate_decisions(y, scores, groups, test.group_names, decisions=decisions)
+    report = {
+        "method": estimator.method,
+        "positive": str(estimator.classes_[1]),
+        "n_test": test.n_samples,
+        "metrics": metrics,
+        "confidence": confidence,
+        "intervals": intervals,
+        "warnings": [*warnings, *warnings_of(estimator, metrics)],
+        "treated": counts_by_column(issues),
+        "note": EXACT_ON_RECORDS,
+    }
     print_evaluation(report, as_json=as_json)
 
 
@@ -109,10 +159,34 @@ def export(folder: Path, out: Path, overwrite: bool, as_json: bool) -> None:
     or by a coin cannot be exported: its decisions do not follow from the features alone. Needs pip install
     'fairdp[onnx]'.
     """
+    from fairdp._io import refuse_existing, write_out
+    from fairdp.classifier import FairDPClassifier
     from fairdp.cli.printing import print_pairs
-    from fairdp.commands.use import export_saved
+    from fairdp.errors import SavedModelError
+    from fairdp.saved.folder import CERTIFICATE, read_model
+    from fairdp.saved.onnx import check_ending, check_exportable, described_onnx, hashes_in
 
-    print_pairs(export_saved(folder, out, overwrite=overwrite), as_json=as_json)
+    check_ending(out)
+    refuse_existing(out, overwrite=overwrite)
+    if read_model(folder).model.kind == "custom":
+        raise SavedModelError(
+            f"the model in {str(folder)!r} was trained with your own module, which is code; export it in Python: "
+            "fairdp.write_onnx(FairDPClassifier.load(folder, module=...), out)."
+        )
+    model: FairDPClassifier = FairDPClassifier.load(folder)
+    check_exportable(model)
+    hashes = hashes_in(folder)
+    write_out(out, described_onnx(model, hashes))
+    shape = model.score_model_.shape
+    written = {
+        "out": str(out),
+        "certificate_sha256": hashes[CERTIFICATE],
+        "inputs": {"records": f"float32 ({', '.join(['n', *map(str, shape)])})"},
+        "outputs": {"score": "float32 (n)", "probability": "float32 (n)", "decision": "int64 (n)"},
+        "n_features": math.prod(shape),
+        "positive": str(model.classes_[1]),
+    }
+    print_pairs(written, as_json=as_json)
 
 
 @click.command(

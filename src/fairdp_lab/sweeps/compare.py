@@ -31,10 +31,10 @@ from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.costs import reading_cost
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS, ONLY_FOR
-from fairdp.paper import BoundsAt
+from fairdp.paper import BoundsAt, paper_bounds_of
 from fairdp.parameters import paper_settings
 from fairdp.randomness import Generators
-from fairdp.records import Source, run_paper_bounds
+from fairdp.records import Source, load_for_dataset
 from fairdp.report.charts import PROVENANCE, SUMMARY
 from fairdp.run.fit import PrivateSchemaReader
 from fairdp.run.plan import checked, network_for
@@ -369,7 +369,7 @@ def _trained(name: str, dataset: str, parameters: dict[str, Any], folder: Path, 
     with progress_bar("training") as observe:
         report = fit_source(source, parameters, out=folder, overwrite=overwrite, observe=observe, say=say)
     try:
-        paper = run_paper_bounds(folder, None, dataset).at["printed"]
+        paper = paper_bounds_of(*load_for_dataset(folder, dataset, part="train")).at["printed"]
     except ParameterError:
         # Not of one linear score with a noisy head.
         paper = None
