@@ -27,6 +27,7 @@ ABOUT = {
     "ledger": "what was spent on which records, in total",
     "certify": "noisy counts → τ; pure",
     "frontier": "noisy sketch → every trade-off, the rule, the verdict",
+    "statements": "every sentence about privacy and fairness",
     "networks": "extractors, ScoreModel, per-record gradients",
     "training": "sample, clip, noise, update: the loop",
     "methods": "how each method differs from DP-SGD",
@@ -38,9 +39,12 @@ ABOUT = {
     "classifier": "the scikit-learn estimator",
     "own_loop": "private gradients for your own loop",
     "tuning": "settings chosen and paid for",
+    "records": "the records of a run, a saved model with records",
+    "fitting": "a fit from files to a folder",
+    "planning": "cost of a run, worth of its certificate",
+    "predictions": "decisions about the rows of a table",
     "report": "the page for a reviewer",
-    "commands": "what each command does",
-    "cli": "options, answers and tables of the commands",
+    "cli": "the commands: options, answers and tables",
     "lab": "fairdp_lab: compare, reproduce, audit, bench, figures",
 }
 ROW, BOX, LEFT, WIDTH = 40, 28, 24, 430

@@ -16,7 +16,7 @@ TERMS = re.compile(
 _N_WORDS = 6
 
 # Options and their help, and what commands refuse; their answers, in `cli.printing`, are checked.
-COMMANDS = ("cli", "commands")
+COMMANDS = ("cli",)
 
 # Modules, or definitions in them, and what their sentences are about instead.
 ELSEWHERE = {
@@ -28,7 +28,7 @@ ELSEWHERE = {
     "cli.printing.certificate_answer": "where the files are, and the next command",
     "cli.printing.print_ledger": "labels of a table",
     "cli.printing.print_outlook": "labels of a table",
-    "cli.printing.retarget_answer": "the next command",
+    "cli.printing.print_retargeted": "the next command",
     "data": "a table, before anything is spent on it",
     "fitting.fit_source": "a warning that comes before training",
     "ledger.ledger.Spending": "the totals of a ledger, for the data holder alone",
