@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +40,15 @@ from fairdp.config import (
     in_order,
     plain,
 )
-from fairdp.data.columns import EncodedColumns
 from fairdp.defaults import defaults_of, kind_of, train_config
 from fairdp.errors import ParameterError, one_of
 from fairdp.methods import METHODS, ONLY_FOR
 from fairdp.parameters import DECLARED, DEFAULT_EPSILON, METRICS, NoCertificate, Parameters, check_parameters
 from fairdp.randomness import seed_of
+
+if TYPE_CHECKING:
+    # Plans need not load pandas.
+    from fairdp.data.columns import EncodedColumns
 
 # Linear splines and bins of more inputs than this would be mostly noise.
 _MOST_UNDECLARED = 64
@@ -440,7 +443,7 @@ def floored(sizes: NDArray[np.int64], noise: SizesNoise) -> tuple[float, ...]:
 
 
 def network_for(
-    chosen: Parameters, shape: tuple[int, ...], columns: EncodedColumns | None, n_groups: int
+    chosen: Parameters, shape: tuple[int, ...], columns: "EncodedColumns | None", n_groups: int
 ) -> ModelConfig:
     """The network for records of this shape; ``columns`` is what is public about a table's columns."""
     kind, method = kind_of(chosen, shape), METHODS[chosen.method]
