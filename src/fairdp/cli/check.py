@@ -174,7 +174,8 @@ def certify(
             of=of,
         )
 
-        # Anyone may know how many fresh records there are only if all sizes are public, not those of one data set.
+        # Anyone may know how many fresh records there are only if all sizes are public: declared ones, and those of a
+        # published data set, are of another table.
         of_another_table = dataset is None and PUBLISHED in privacy.public_assumptions
         group_sizes = PUBLIC if privacy.group_sizes == PUBLIC and not of_another_table else NOISY
         certificate = certify_fresh(
