@@ -1,5 +1,6 @@
 """A model's decisions on labelled records, as fairlearn shows them, with an interval for every gap."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -14,18 +15,22 @@ from fairdp.data.schema import known_table
 from fairdp.data.tables import known_groups, known_labels, labelled_records, schema_for
 from fairdp.errors import ParameterError, in_unit_interval
 from fairdp.metrics import (
-    Counts,
+    cells_of,
     confidence_intervals,
     decision_counts,
     drawn_rates,
     evaluate_decisions,
     gap_interval,
     including,
+    rate_of_counts,
     ratio_interval,
 )
 from fairdp.paper import PaperBounds, paper_bounds_of
+from fairdp.parameters import RATES
 
 _NO_EVIDENCE = float("nan")
+# Columns beside the count; intervals are drawn in this order.
+_KINDS = ("accuracy", "positive", "true_positive", "false_positive")
 
 
 class Evaluation(MetricFrame):
@@ -66,7 +71,8 @@ class Evaluation(MetricFrame):
         rows = {name: (found[name], *its) for name, its in ends.items()}
         self.intervals = pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
         counts = decision_counts(y_true, decisions, groups, len(group_names))
-        self._drawn = {name: (cells, drawn_rates(cells, 4000, rng)) for name, cells in _cells_of(counts).items()}
+        cells = {RATES[kind].name: cells_of(counts, kind) for kind in _KINDS}
+        self._drawn = {name: (own, drawn_rates(own, 4000, rng)) for name, own in cells.items()}
 
     @property
     def ci_quantiles(self) -> list[float]:
@@ -173,27 +179,13 @@ def evaluation_of(model: Any, X: Any, y: ArrayLike | None, *, sensitive_features
     )
 
 
-def _cells_of(counts: Counts) -> dict[str, Counts]:
-    """For each rate, how often it did not happen and how often it did, by group; shape (n_groups, 2)."""
-    right = counts[:, 0, 0] + counts[:, 1, 1]
-    return {
-        "accuracy": np.stack([counts.sum((1, 2)) - right, right], axis=1),
-        "selection_rate": counts.sum(1),
-        "true_positive_rate": counts[:, 1],
-        "false_positive_rate": counts[:, 0],
-    }
+def _column(kind: str) -> Callable[[NDArray[np.int64], NDArray[np.int64]], float]:
+    """A rate of labels and decisions, as fairlearn wants it; without evidence NaN, and not fairlearn's zero."""
+
+    def rate(y_true: NDArray[np.int64], y_pred: NDArray[np.int64]) -> float:
+        return float(rate_of_counts(decision_counts(y_true, y_pred, np.zeros_like(y_true), 1), kind)[0])
+
+    return rate
 
 
-def _mean(values: NDArray[Any]) -> float:
-    """The mean; where there is nothing, there is no evidence, and not fairlearn's zero."""
-    return float(np.mean(values)) if len(values) else _NO_EVIDENCE
-
-
-# fairlearn wants callables of labels and decisions, one for each column.
-_COLUMNS = {
-    "count": count,
-    "accuracy": lambda y_true, y_pred: _mean(y_true == y_pred),
-    "selection_rate": lambda y_true, y_pred: _mean(y_pred),
-    "true_positive_rate": lambda y_true, y_pred: _mean(y_pred[y_true == 1]),
-    "false_positive_rate": lambda y_true, y_pred: _mean(y_pred[y_true == 0]),
-}
+_COLUMNS = {"count": count, **{RATES[kind].name: _column(kind) for kind in _KINDS}}

@@ -1,6 +1,7 @@
 """Utility and group fairness of decisions, from counts per group, label and decision."""
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import beta, norm, rankdata
 
 from fairdp.errors import DataError, ParameterError
-from fairdp.parameters import CERTIFIABLE
+from fairdp.parameters import CERTIFIABLE, METRICS, RATES, kinds_of
 
 Counts = NDArray[np.int64]
 # Of equal mass.
@@ -23,18 +24,22 @@ def decision_counts(
     return np.bincount(cells, minlength=4 * n_groups).reshape(n_groups, 2, 2)
 
 
-def group_rates(counts: NDArray[np.float64] | Counts) -> dict[str, NDArray[np.float64]]:
-    """Share of positive decisions in each group: overall, and among records of either label; NaN for an empty cell.
+def cells_of(counts: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Records that count against a kind of rate, and for it: counts of shape (…, 2, 2) become (…, 2)."""
+    about = RATES[kind]
+    return np.stack([sum(counts[..., *cell] for cell in cells) for cells in (about.against, about.counted)], axis=-1)
 
-    From counts of shape (…, n_groups, 2, 2).
-    """
+
+def rate_of_counts(counts: NDArray[Any], kind: str) -> NDArray[np.float64]:
+    """A kind of rate, by counts of shape (…, 2, 2); NaN without any record."""
+    cells = cells_of(counts, kind)
     with np.errstate(invalid="ignore", divide="ignore"):
-        by_group = counts.sum(-2)
-        return {
-            "positive": by_group[..., 1] / by_group.sum(-1),
-            "true_positive": counts[..., 1, 1] / counts[..., 1, :].sum(-1),
-            "false_positive": counts[..., 0, 1] / counts[..., 0, :].sum(-1),
-        }
+        return np.asarray(cells[..., 1] / cells.sum(-1))
+
+
+def group_rates(counts: NDArray[np.float64] | Counts) -> dict[str, NDArray[np.float64]]:
+    """Every rate that a metric compares, of each group, by counts of shape (…, n_groups, 2, 2)."""
+    return {kind: rate_of_counts(counts, kind) for kind in kinds_of(METRICS)}
 
 
 def fairness_metrics(counts: NDArray[np.float64] | Counts) -> dict[str, NDArray[np.float64]]:
@@ -56,7 +61,7 @@ def fairness_metrics(counts: NDArray[np.float64] | Counts) -> dict[str, NDArray[
 
 def metrics_of_counts(counts: NDArray[np.float64] | Counts, group_names: tuple[str, ...]) -> dict[str, object]:
     """All metrics that follow from counts per group, label and decision."""
-    positive = group_rates(counts)["positive"]
+    positive = rate_of_counts(counts, "positive")
     return {
         "accuracy": float(_accuracy(counts)),
         "majority_accuracy": float(counts.sum((0, 2)).max() / counts.sum()),
@@ -67,8 +72,9 @@ def metrics_of_counts(counts: NDArray[np.float64] | Counts, group_names: tuple[s
 
 
 def _accuracy(counts: NDArray[np.float64] | Counts) -> NDArray[np.float64]:
-    by_label = counts.sum(-3)
-    return (by_label[..., 0, 0] + by_label[..., 1, 1]) / by_label.sum((-2, -1))
+    of_all = counts.sum(-3)
+    # Not over right and wrong decisions: fractional counts would be added in another order.
+    return np.asarray(cells_of(of_all, "accuracy")[..., 1] / of_all.sum((-2, -1)))
 
 
 def evaluate_decisions(
@@ -192,7 +198,7 @@ def confidence_intervals(
     decisions = (scores >= 0).astype(np.int64) if decisions is None else decisions
     counts = decision_counts(y_true, decisions, groups, n_groups)
     tail, found = (1 - confidence) / 2, fairness_metrics(counts)
-    cells = {"positive": counts.sum(1), "true_positive": counts[:, 1], "false_positive": counts[:, 0]}
+    cells = {kind: cells_of(counts, kind) for kind in kinds_of(METRICS)}
     drawn = {kind: (own, drawn_rates(own, n_draws, rng)) for kind, own in cells.items()}
     intervals = {}
     for metric, about in CERTIFIABLE.items():

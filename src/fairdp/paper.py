@@ -24,7 +24,7 @@ from fairdp.config import TrainConfig, in_order
 from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.methods import METHODS
-from fairdp.parameters import CERTIFIABLE
+from fairdp.parameters import CERTIFIABLE, RATES
 from fairdp.statements.certificate import PAPER_BOUNDS
 from fairdp.statements.privacy import EXACT_FOR_PAPER
 
@@ -41,9 +41,9 @@ Cells = Mapping[str, list[NDArray[np.bool_]]]
 # What each metric compares between groups: rates among all records, or among those with a label.
 EVERYBODY, NEGATIVE, POSITIVE = "everybody", "label 0", "label 1"
 # Equalized odds in the two readings that the paper's numbers leave open: the larger gap, or false positives alone.
-_EVENT_OF = {"positive": EVERYBODY, "true_positive": POSITIVE, "false_positive": NEGATIVE}
+_EVENT_OF = {(0, 1): EVERYBODY, (0,): NEGATIVE, (1,): POSITIVE}
 METRIC_EVENTS = {
-    **{metric: tuple(_EVENT_OF[rate] for rate in about.rates) for metric, about in CERTIFIABLE.items()},
+    **{metric: tuple(_EVENT_OF[RATES[rate].labels] for rate in about.rates) for metric, about in CERTIFIABLE.items()},
     "false_positive_rate": (NEGATIVE,),
 }
 

@@ -21,9 +21,6 @@ GROUPS = ("Data and model", "Privacy", "Fairness target", "Certificate", "Expert
 DATA, PRIVACY, TARGET, CERTIFICATE, EXPERT = GROUPS
 MODELS = ("logistic", "mlp", "cnn", "oriented_gradients")
 
-# What a fairness target may be about: every method that takes one knows each of them.
-PARITIES = ("demographic_parity", "equal_opportunity", "equalized_odds")
-
 # What computes ε: privacy loss distributions, or the moments accountant.
 ACCOUNTANTS = ("pld", "rdp")
 DEFAULT_EPSILON = 1.0
@@ -48,10 +45,42 @@ _SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
-    """A gap that can be certified: the kinds of rate that it compares, its name, and its definition.
+class RateCells:
+    """A rate of a group: the cells (label, decision) that count for it and against it; its name and title in tables."""
 
-    Of several rates it is the largest gap. ``has_ratio``: the ratio of the smallest rate to the largest is stated too.
+    name: str
+    title: str
+    counted: tuple[tuple[int, int], ...]
+    against: tuple[tuple[int, int], ...]
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Labels of the records that the rate is about."""
+        return tuple(sorted({label for label, _ in self.counted + self.against}))
+
+
+# The one definition of every rate of a groups × labels × decisions table, in the order of the columns of a table.
+RATES = {
+    "base": RateCells(name="base_rate", title="label positive", counted=((1, 0), (1, 1)), against=((0, 0), (0, 1))),
+    "positive": RateCells(
+        name="selection_rate", title="decided positive", counted=((0, 1), (1, 1)), against=((0, 0), (1, 0))
+    ),
+    "true_positive": RateCells(
+        name="true_positive_rate", title="decided positive, of label positive", counted=((1, 1),), against=((1, 0),)
+    ),
+    "false_positive": RateCells(
+        name="false_positive_rate", title="decided positive, of label negative", counted=((0, 1),), against=((0, 0),)
+    ),
+    "accuracy": RateCells(name="accuracy", title="accuracy", counted=((0, 0), (1, 1)), against=((0, 1), (1, 0))),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A gap that can be aimed at and certified: the kinds of rate that it compares, its name, and its definition.
+
+    Of several rates it is the largest gap: then each is of one label, no two of the same. ``has_ratio``: the ratio of
+    the smallest rate to the largest is stated too.
     """
 
     label: str
@@ -63,6 +92,12 @@ class Metric:
     def name(self) -> str:
         """The gap in words."""
         return f"{self.label} gap"
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Label of the records behind each rate, in rising order; empty if its one rate is about all records."""
+        about = sorted(RATES[rate].labels for rate in self.rates)
+        return tuple(label for (label,) in about) if len(about[0]) == 1 else ()
 
 
 # In the order in which a sequence of tests goes through them. One metric more needs a field of `CertificateRecord`, a
@@ -86,6 +121,8 @@ CERTIFIABLE = {
     ),
 }
 METRICS = tuple(CERTIFIABLE)
+# The metric of the four-fifths rule, whose ratio is stated too.
+(WITH_RATIO,) = (metric for metric, about in CERTIFIABLE.items() if about.has_ratio)
 
 # What makes it the paper's method: another value is another method.
 STATED: Mapping[str, Any] = {
@@ -367,7 +404,7 @@ class Parameters:
         TARGET,
         "Rates that should agree between the groups; for methods with a target: `fairdp_frontier`, "
         "`raco_dp`, `dp_postprocess`.",
-        choices=PARITIES,
+        choices=METRICS,
     )
     max_gap: float | None = parameter(
         None,

@@ -18,6 +18,8 @@ from scipy.stats import binom
 
 from fairdp import errors
 from fairdp.errors import ParameterError
+from fairdp.metrics import cells_of
+from fairdp.parameters import RATES
 from fairdp.randomness import RandBelow, discrete_laplace
 from fairdp.releases import release
 
@@ -773,15 +775,14 @@ def per_group(epsilon: float | Sequence[float], n_groups: int) -> tuple[float, .
 
 def small(epsilons: Sequence[float], expected_sizes: Sequence[float], kind: str) -> bool:
     """True if the smallest arm of a kind of rate is expected to be too small for pairs, by public numbers."""
-    share = 1.0 if kind == "positive" else PLANNED_CELL
+    share = PLANNED_CELL if len(RATES[kind].labels) == 1 else 1.0
     return any(uses_score_box(epsilon, share * size) for epsilon, size in zip(epsilons, expected_sizes, strict=True))
 
 
 def arms_of(counts: Counts, kind: str, epsilons: tuple[float, ...]) -> list[NoisyBinomial]:
     """One arm per group: all of its records, or those of one label."""
-    n_noise_terms = 2 if kind == "positive" else 1
-    cells = counts.sum(1) if kind == "positive" else counts[:, int(kind == "true_positive")]
+    n_noise_terms = len(RATES[kind].counted)
     return [
         NoisyBinomial(positive=int(p), negative=int(n), epsilon=epsilon, n_noise_terms=n_noise_terms)
-        for (n, p), epsilon in zip(cells, epsilons, strict=True)
+        for (n, p), epsilon in zip(cells_of(counts, kind), epsilons, strict=True)
     ]

@@ -307,9 +307,8 @@ class Certificate:
         bound is a little wider, and it is claimed instead of the plain one, not beside it.
         """
         bounds = {name: gap.tau for name, gap in self.gaps.items()}
-        if "demographic_parity" in bounds:
-            bounds["demographic_parity"] = self._shift_bound().at(shift)
-        return bounds
+        moved = [name for name in bounds if not CERTIFIABLE[name].labels]
+        return {**bounds, **dict.fromkeys(moved, self._shift_bound().at(shift))} if moved else bounds
 
     def _shift_bound(self) -> ShiftBound:
         if self.registration.require_tau is not None:

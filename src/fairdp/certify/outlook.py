@@ -18,7 +18,7 @@ from fairdp import errors
 from fairdp.certify.bounds import Counts, IntegerLaw, arms_of, gap_bound, laplace_sum, noise_variance, per_group
 from fairdp.config import Preregistration
 from fairdp.errors import ParameterError
-from fairdp.parameters import CERTIFIABLE, METRICS
+from fairdp.parameters import CERTIFIABLE, METRICS, RATES
 
 # How much wider the exact bound is than its normal approximation, measured where the noise is small.
 _OVER_NORMAL = 1.05
@@ -155,16 +155,16 @@ def _widths(
 ) -> dict[str, float]:
     """Expected slack of each metric with so many certification records of each group."""
     per_look = registration.per_look(per_group(epsilon, len(sizes)))
-    shares = {"positive": 1.0, "true_positive": label_rate, "false_positive": 1 - label_rate}
+    shares = {(0, 1): 1.0, (1,): label_rate, (0,): 1 - label_rate}
     slacks = {}
     for kind, level in registration.levels().items():
-        arms = [shares[kind] * size for size in sizes]
+        arms = [shares[RATES[kind].labels] * size for size in sizes]
         slack = expected_slack(
             sizes=arms,
             rates=[positive_rate] * len(arms),
             epsilon=per_look,
             failure_probability=level,
-            n_noise_terms=2 if kind == "positive" else 1,
+            n_noise_terms=len(RATES[kind].counted),
         )
         # At equal rates the worse of two directions counts: that in which the smallest group's skewness hurts.
         skew = float(ndtri(level)) ** 2 * abs(1 - 2 * positive_rate) / (2 * min(arms))

@@ -19,7 +19,8 @@ from fairdp.certify.certificate import (
     ScoreCounts,
 )
 from fairdp.certify.outlook import cost_in_tau
-from fairdp.metrics import metrics_of_counts
+from fairdp.metrics import metrics_of_counts, rate_of_counts
+from fairdp.parameters import RATES
 
 Parts = Mapping[str, tuple[int, ...]]
 
@@ -29,14 +30,6 @@ _AFFORDABLE = 25.0
 _FOR_NOISE = 0.25
 # How the values of several protected columns form the name of a group.
 JOINED = " & "
-# Cells (label, decision) of each rate: those it counts, and those it counts against them.
-_CELLS = {
-    "base_rate": (((1, 0), (1, 1)), ((0, 0), (0, 1))),
-    "selection_rate": (((0, 1), (1, 1)), ((0, 0), (1, 0))),
-    "true_positive_rate": (((1, 1),), ((1, 0),)),
-    "false_positive_rate": (((0, 1),), ((0, 0),)),
-    "accuracy": (((0, 0), (1, 1)), ((0, 1), (1, 0))),
-}
 # Deviations of its noise below which a noisy count says nothing of a rate: noise alone moves the rate by .18 there.
 _HIDDEN = 4.0
 
@@ -178,7 +171,7 @@ def parts_of(group_names: Sequence[str], attributes: Sequence[str] | None = None
 def selection_rates(certificate: Certificate, parts: Sequence[tuple[int, ...]]) -> list[Rate]:
     """The selection rate of each of these unions of groups, by their places; the intervals hold together as above."""
     failure = certificate.registration.failure_probability / len(parts)
-    return [_rates(certificate, groups, ("selection_rate",), failure)["selection_rate"] for groups in parts]
+    return [_rates(certificate, groups, ("positive",), failure)["selection_rate"] for groups in parts]
 
 
 def over_largest(rates: Mapping[str, Rate]) -> dict[str, Rate]:
@@ -202,8 +195,8 @@ def cost_of_scores(certificate: Certificate) -> dict[str, float]:
 
     Zero where nothing was kept for them. NaN where the noise left no count above zero.
     """
-    (no_no, no_yes), (yes_no, yes_yes) = np.array(certificate.counts).clip(min=0).sum(0).tolist()
-    positive_rate, label_rate = share(no_yes + yes_yes, no_no + yes_no), share(yes_no + yes_yes, no_no + no_yes)
+    of_all = np.array(certificate.counts).clip(min=0).sum(0)
+    positive_rate, label_rate = (float(rate_of_counts(of_all, kind)) for kind in ("positive", "base"))
     if not certificate.registration.score_share or not (0 < positive_rate < 1 and 0 < label_rate < 1):
         known = 0.0 if not certificate.registration.score_share else math.nan
         return dict.fromkeys(certificate.registration.metrics, known)
@@ -222,19 +215,19 @@ def _each(group_names: Sequence[str]) -> Parts:
 
 def _rows(certificate: Certificate, parts: Parts, n_rows: int) -> tuple[GroupRow, ...]:
     """Rows of a table, when there are so many rows in all tables that shall hold together."""
-    failure = certificate.registration.failure_probability / (len(_CELLS) * n_rows)
+    failure = certificate.registration.failure_probability / (len(RATES) * n_rows)
     return tuple(_row(certificate, name, groups, failure) for name, groups in parts.items())
 
 
 def _row(certificate: Certificate, name: str, groups: tuple[int, ...], failure_probability: float) -> GroupRow:
     n = int(np.array(certificate.counts)[list(groups)].sum())
-    return GroupRow(name=name, n=n, **_rates(certificate, groups, tuple(_CELLS), failure_probability))
+    return GroupRow(name=name, n=n, **_rates(certificate, groups, tuple(RATES), failure_probability))
 
 
 def _rates(
     certificate: Certificate, groups: tuple[int, ...], kinds: Sequence[str], failure_probability: float
 ) -> dict[str, Rate]:
-    """These rates of a union of groups under the deployed rule."""
+    """These kinds of rate of a union of groups under the deployed rule, by their names in tables."""
     counts, epsilons = np.array(certificate.counts), certificate.epsilons_of_a_look
 
     def added(cells: tuple[tuple[int, int], ...]) -> tuple[NoisySum, float]:
@@ -243,10 +236,10 @@ def _rates(
         return noisy, float(sum(max(counts[list(groups)].sum(0)[cell], 0) for cell in cells))
 
     rates = {}
-    for rate in kinds:
-        (positive, likely), (negative, unlikely) = map(added, _CELLS[rate])
+    for about in map(RATES.__getitem__, kinds):
+        (positive, likely), (negative, unlikely) = added(about.counted), added(about.against)
         estimate = share(likely, unlikely)
-        rates[rate] = rate_of(positive, negative, failure_probability=failure_probability, estimate=estimate)
+        rates[about.name] = rate_of(positive, negative, failure_probability=failure_probability, estimate=estimate)
     return rates
 
 

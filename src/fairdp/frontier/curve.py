@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairdp.config import TrainConfig
-from fairdp.parameters import CERTIFIABLE
+from fairdp.parameters import CERTIFIABLE, RATES
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -76,11 +76,8 @@ class Events:
     @cached_property
     def members(self) -> Floats:
         """One where an event contains a cell, shape (n_events, n_cells)."""
-        groups = np.eye(self.n_groups)
-        negative, positive = np.kron(groups, [[1.0, 0.0]]), np.kron(groups, [[0.0, 1.0]])
-        of_rate = {"false_positive": negative, "true_positive": positive, "positive": negative + positive}
-        rates = CERTIFIABLE[self.parity].rates
-        return np.vstack([members for rate, members in of_rate.items() if rate in rates])
+        of_rate = sorted(RATES[rate].labels for rate in CERTIFIABLE[self.parity].rates)
+        return np.vstack([members_of(labels, self.n_groups) for labels in of_rate])
 
     @property
     def bands(self) -> NDArray[np.int64]:
@@ -100,6 +97,11 @@ class Events:
         r"""Cost of prices to a positive decision in a cell, :math:`\sum_{e \ni c} \nu_e / \pi_e`."""
         shares = self.sizes(cell_sizes) / max(float(cell_sizes.sum()), 1.0)
         return (prices / shares) @ self.members
+
+
+def members_of(labels: Sequence[int], n_groups: int) -> Floats:
+    """One where a cell holds the records of a group with one of these labels, shape (n_groups, n_cells)."""
+    return np.asarray(np.kron(np.eye(n_groups), [[float(label in labels) for label in (0, 1)]]), dtype=np.float64)
 
 
 def summed(chances: Floats, values: Floats) -> Floats:
@@ -714,7 +716,7 @@ def choose(frontier: Frontier, target: Target) -> Choice:
     order = _affordable(frontier, target)
     beyond, doubt = _beyond(frontier, target)
     # A little inside the target, so that it holds for most; but what noise alone may have spread is not chased.
-    margin = _SURER if frontier.looked and frontier.parity != "equalized_odds" else _MARGIN
+    margin = _SURER if frontier.looked and len(CERTIFIABLE[frontier.parity].rates) == 1 else _MARGIN
     aim = np.minimum(margin * doubt[order], _MARGIN * _BELIEVED)
     path = beyond[order] + aim - 2 * np.maximum(doubt[order] - _BELIEVED, 0.0)
     unseen = frontier.gaps[1] > _BLIND_GAP if target.kind == "max_gap" else frontier.ratios[1] > _BLIND_RATIO

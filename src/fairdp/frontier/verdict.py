@@ -35,10 +35,11 @@ from fairdp.frontier.curve import (
     cost_of_rest,
     frontier_points,
     last_looks,
+    members_of,
     prefix_root,
     spread_of,
 )
-from fairdp.parameters import DEFAULT_MAX_GAP, Parameters
+from fairdp.parameters import DEFAULT_MAX_GAP, RATES, Parameters
 
 NO_CHANCE = Chance(auc=0.5, gain=0.0)
 HELD_OUT, TRAINING = "held-out records", "training records"
@@ -133,7 +134,8 @@ class _Cells:
         rates, errors = self.of(events.members)
         n_cells = len(self.positive)
         label = np.arange(n_cells) % 2
-        (false, true), (false_error, true_error) = self.of(np.vstack([label == 0, label == 1]).astype(np.float64))
+        of_label = [members_of(RATES[rate].labels, n_cells // 2).sum(0) for rate in ("false_positive", "true_positive")]
+        (false, true), (false_error, true_error) = self.of(np.vstack(of_label))
         # Right and wrong decisions in place of positive and negative ones.
         right = _Cells(
             np.where(label == 1, self.positive, self.negative),

@@ -21,6 +21,7 @@ from fairdp.accounting.plan import Plan
 from fairdp.certify.outlook import smoothing_bound
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData, bytes_of
+from fairdp.metrics import cells_of
 from fairdp.networks.model import BoundedInputs, ScoreModel
 from fairdp.parameters import CERTIFIABLE, check_parameters
 from fairdp.randomness import Generators, RandBelow, discrete_laplace
@@ -380,10 +381,10 @@ def _checked(noisy_counts: ArrayLike) -> NDArray[np.float64]:
 def _rates_above_lowest(counts: NDArray[np.float64], kinds: tuple[str, ...]) -> NDArray[np.float64]:
     """Rows that give each group's rate minus the lowest one, from the chances followed by the lowest of each kind."""
     n_groups, n_kinds = len(counts), len(kinds)
-    cells = {"positive": counts.sum(1), "true_positive": counts[:, 1], "false_positive": counts[:, 0]}
     rows = np.zeros((n_kinds, n_groups, 2 * n_groups + n_kinds))
     for index, kind in enumerate(kinds):
-        shares = cells[kind] / cells[kind].sum(1, keepdims=True)
+        cells = cells_of(counts, kind)
+        shares = cells / cells.sum(1, keepdims=True)
         for group in range(n_groups):
             rows[index, group, 2 * group : 2 * group + 2] = shares[group]
         rows[index, :, 2 * n_groups + index] = -1

@@ -58,14 +58,6 @@ from fairdp.saved.verify_checks import Check
 from fairdp.statements.certificate import FOUR_FIFTHS
 from fairdp.statements.privacy import risk_in_a_sentence
 
-# Columns of the table of rates.
-RATES = {
-    "base_rate": "label positive",
-    "selection_rate": "decided positive",
-    "true_positive_rate": "decided positive, of label positive",
-    "false_positive_rate": "decided positive, of label negative",
-    "accuracy": "accuracy",
-}
 Floats = NDArray[np.float64]
 
 # False-positive rates at which the best true-positive rate is stated.

@@ -24,6 +24,7 @@ from fairdp._io import write_out
 from fairdp.accounting.spent import sizes_deviation
 from fairdp.certify.certificate import NotCertified
 from fairdp.errors import InputError, ParameterError
+from fairdp.parameters import RATES
 from fairdp.report.cards import answers, cautions, checklists, data_card, features, headline, model_card, status_lines
 from fairdp.report.charts import (
     GAPS,
@@ -41,7 +42,6 @@ from fairdp.report.model import (
     FALSE_POSITIVE_RATES,
     MARK,
     NO_CARD,
-    RATES,
     SMALL,
     ModelReport,
     OwnersCard,
@@ -84,7 +84,7 @@ _FACTS = {
     "definitions": DEFINITIONS,
     "gaps": GAPS,
     "utilities": UTILITIES,
-    "rate_names": RATES,
+    "rate_names": {rate.name: rate.title for rate in RATES.values()},
     "small_category": SMALL,
     "false_positive_rates": FALSE_POSITIVE_RATES,
     "not_promised": (*NOT_PROMISED, ALSO_NOT_PROMISED),

@@ -31,7 +31,7 @@ from fairdp.fitting import fit_source
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.own_loop import make_private_fair
-from fairdp.parameters import PARITIES
+from fairdp.parameters import METRICS
 from fairdp.records import Source
 from fairdp.releases import OPEN_DOMAIN, Release
 from fairdp.run.fit import reader_for
@@ -693,7 +693,7 @@ def _routes(method: str, file: ByFile, undeclared: ByFile) -> Iterator[_Describe
     if not about.closed_form:
         yield from _routes_by_steps(method, file)
     if about.takes_target:
-        for parity in PARITIES[1:]:
+        for parity in METRICS[1:]:
             yield parity, file, {"parity": parity}
     yield from _own_routes(method, file)
 
@@ -731,7 +731,7 @@ def _own_routes(method: str, file: ByFile) -> Iterator[_Described]:
         yield "ratio", file, {"min_ratio": 0.8}
         yield "costs", file, {"cost_ratio": 2.0, "max_gap": 0.02}
         yield "arrays, two groups", ByArrays(two_groups=True), {}
-        for parity in PARITIES[1:]:
+        for parity in METRICS[1:]:
             yield f"two groups, {parity}", ByArrays(two_groups=True), {"parity": parity}
         yield "oriented gradients", ByArrays(shape="images"), {"n_steps": QUICK_STEPS}
     if method == "dp_is_sgd":
