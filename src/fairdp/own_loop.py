@@ -16,7 +16,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData, grouped_arrays, raw_table
 from fairdp.errors import InputError, ParameterError
 from fairdp.ledger.ledger import Spending
-from fairdp.methods import METHODS
+from fairdp.methods import DEFAULT, METHODS, PAPER, PLAIN
 from fairdp.networks.model import Given, ScoreModel
 from fairdp.parameters import Parameters
 from fairdp.run.certifying import Run
@@ -178,7 +178,7 @@ def _check(chosen: Parameters) -> None:
             "method",
             chosen.method,
             "is not trained by single steps, or `n_looks` is above 1",
-            "use `method`='dpsgd', 'fairdp' or 'fairdp_frontier' with `n_looks`=1",
+            f"use `method`={PLAIN!r}, {PAPER!r} or {DEFAULT!r} with `n_looks`=1",
         )
     if chosen.group_optimizers:
         raise ParameterError(

@@ -125,10 +125,8 @@ def _bounds(certificate: "Certificate | NotCertified") -> dict[str, str]:
     """The certified bound of each metric, rounded to the safe side."""
     claims = {name: gap for name, gap in certificate.gaps.items() if gap.claimed}
     found = {f"{name}_difference": f"at most {bound_above(gap.tau)}" for name, gap in claims.items()}
-    parity = claims.get("demographic_parity")
-    if parity is not None and parity.ratio is not None:
-        found["demographic_parity_ratio"] = f"at least {bound_below(parity.ratio)}"
-    return found
+    ratios = {f"{name}_ratio": gap.ratio for name, gap in claims.items()}
+    return found | {name: f"at least {bound_below(ratio)}" for name, ratio in ratios.items() if ratio is not None}
 
 
 def _by_group_row(metrics: Mapping[str, Any], *, most: int | None = None) -> tuple[str, str]:

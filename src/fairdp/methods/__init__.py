@@ -14,6 +14,7 @@ from fairdp.accounting.plan import AuxiliaryMechanism, BatchView, Memory, Query,
 from fairdp.accounting.spent import CELLS, DIRECTION, FRONTIER, RANKING
 from fairdp.config import ROW_NORMS, Defaults, TrainConfig
 from fairdp.errors import ParameterError
+from fairdp.parameters import CERTIFIABLE, DECLARED, STATED
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,10 +24,10 @@ MakeRecipe = Callable[[TrainConfig, tuple[float, ...]], Recipe]
 # Parts of the privacy of fairdp_frontier, in inverse variances; what is left goes to the steps. Rates of one label need
 # more: the fewer records they are about, the more their sizes and counts matter.
 _RANKING, _FRONTIER_OF_ONE = 0.01, 0.01
-_CELLS = {"demographic_parity": 0.01, "equal_opportunity": 0.04, "equalized_odds": 0.04}
-_FRONTIER = {"demographic_parity": 0.10, "equal_opportunity": 0.14}
+_CELLS = {metric: 0.04 if about.labels else 0.01 for metric, about in CERTIFIABLE.items()}
+_FRONTIER = {metric: 0.14 if about.labels else 0.10 for metric, about in CERTIFIABLE.items() if len(about.rates) == 1}
 # Direction, and the frontier along it: both labels have twice as many rates, some of few records.
-_DIRECTION = {"demographic_parity": (0.12, 0.06), "equal_opportunity": (0.12, 0.06), "equalized_odds": (0.20, 0.10)}
+_DIRECTION = {metric: (0.12, 0.06) if len(about.rates) == 1 else (0.20, 0.10) for metric, about in CERTIFIABLE.items()}
 # Noisy counts of decisions by which fairdp_frontier finds a direction.
 N_QUERIES = 100
 # Ascent of raco_dp over a whole run on a gap that is exceeded by one.
@@ -34,6 +35,9 @@ _ASCENT = 100.0
 # Share of epsilon that a post-processing method spends on counting its decisions.
 _HISTOGRAM_SHARE = 0.1
 _RECORD = "(ε, δ)-DP per record"
+
+# Names for remedies: the method that changes nothing else, the paper's, and the default.
+PLAIN, PAPER, DEFAULT = "dpsgd", STATED["method"], DECLARED["method"].default
 
 _TARGET = ("max_gap", "min_ratio", "positive_rate")
 _SMOOTHING = ("parameter_noise", "n_draws")
@@ -212,7 +216,7 @@ def queries_of(config: TrainConfig, n_groups: int) -> tuple[Query, ...]:
 
 def needs_direction(config: TrainConfig, n_groups: int) -> bool:
     """True if prices have more than one direction: two groups whose one rate should agree have but one."""
-    return n_groups > 2 or config.parity == "equalized_odds" or config.positive_rate is not None
+    return n_groups > 2 or len(CERTIFIABLE[config.parity].rates) > 1 or config.positive_rate is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,10 +246,14 @@ class Method:
         Parameters that mean nothing to methods that do not name them.
     table_model, image_model, defaults
         The kind of model for ``model="auto"``, and settings by kind, where they are not those of the kind.
+    rates_follow_sizes
+        Whether records are sampled at rates that follow from the sizes of their groups.
     smooths
         Whether the deployed model averages over noise on its parameters.
     takes_target
         Whether it aims at a gap that the user states.
+    gaps_only
+        Whether this may be a gap or a ratio only, and not a share of positive decisions.
     post_processes
         Whether decisions are changed by group, from a noisy count of decisions about the training records.
     group_models
@@ -269,9 +277,11 @@ class Method:
     image_model: str = "cnn"
     defaults: Mapping[str, Defaults] = field(default_factory=dict)
     private: bool = True
+    rates_follow_sizes: bool = False
     smooths: bool = False
     post_processes: bool = False
     takes_target: bool = False
+    gaps_only: bool = False
     group_models: bool = False
     closed_form: bool = False
     joint: bool = False
@@ -356,6 +366,7 @@ METHODS: dict[str, Method] = {
         colour="#2a5248",
         marker="v",
         options=("grouping", "max_sample_rate"),
+        rates_follow_sizes=True,
         recipe=dp_is_sgd,
         guarantee=f"{_RECORD}, ε stated for every group",
         paper="Kulynych et al., NeurIPS 2022",
@@ -436,6 +447,7 @@ METHODS: dict[str, Method] = {
         colour="#7170a3",
         marker="*",
         options=_TARGET,
+        gaps_only=True,
         table_model="logistic",
         # What follows measured rates needs large batches.
         defaults={

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fairdp.accounting.plan import AuxiliaryMechanism, BatchView, Coordinates, Memory, Statistics
 from fairdp.accounting.spent import LONG_GRADIENTS, SOFT_PREDICTIONS, SOFT_PREDICTIONS_BY_LABEL
+from fairdp.parameters import CERTIFIABLE
 
 # Parts of a step's privacy for the counts of dpsgd_f and for the histogram of raco_dp.
 _COUNTS_SHARE, _HISTOGRAM_SHARE = 0.02, 0.06
@@ -124,22 +125,21 @@ class RateConstraints(AuxiliaryMechanism):
 
     @property
     def auxiliary_release(self) -> Statistics:
-        what = SOFT_PREDICTIONS if self.parity == "demographic_parity" else SOFT_PREDICTIONS_BY_LABEL
+        what = SOFT_PREDICTIONS_BY_LABEL if CERTIFIABLE[self.parity].labels else SOFT_PREDICTIONS
         return Statistics(of="scores", size=2 * self.n_cells, share=_HISTOGRAM_SHARE, what=what)
 
     @property
     def n_cells(self) -> int:
-        """Number of cells: one for each group, for equalized odds one for each group and label."""
-        return len(self.group_sizes) * (2 if self.parity == "equalized_odds" else 1)
+        """Number of cells: one for each group and rate that is compared."""
+        return len(self.group_sizes) * len(CERTIFIABLE[self.parity].rates)
 
     def cells_of(self, view: BatchView) -> Tensor:
         """Cell of each record; records that no rate is about are in a cell after the last."""
-        n_groups = len(self.group_sizes)
-        return {
-            "demographic_parity": lambda: view.groups,
-            "equal_opportunity": lambda: torch.where(view.labels == 1, view.groups, n_groups),
-            "equalized_odds": lambda: view.groups + n_groups * view.labels.long(),
-        }[self.parity]()
+        labels = CERTIFIABLE[self.parity].labels
+        cells = torch.full_like(view.groups, self.n_cells) if labels else view.groups
+        for place, label in enumerate(labels):
+            cells = torch.where(view.labels == label, view.groups + place * len(self.group_sizes), cells)
+        return cells
 
     def start(self) -> Memory:
         cells = self.n_cells
@@ -178,12 +178,12 @@ class RateConstraints(AuxiliaryMechanism):
     def _peers(self) -> Tensor:
         """One where the rates of two different cells should agree, else zero; shape (n_cells, n_cells)."""
         groups = 1 - torch.eye(len(self.group_sizes))
-        return torch.block_diag(groups, groups) if self.parity == "equalized_odds" else groups
+        return torch.block_diag(*[groups] * len(CERTIFIABLE[self.parity].rates))
 
     def _shares(self, memory: Memory) -> Tensor:
         """Part of all records that is in each cell: public for groups, from the histograms so far for labels."""
         groups = torch.tensor(self.group_sizes) / sum(self.group_sizes)
-        if self.parity == "demographic_parity":
+        if not CERTIFIABLE[self.parity].labels:
             return groups
         counted = memory["counted"] / (self.batch_size * memory["n_steps"])
         return torch.maximum(counted, _SMALLEST_SHARE * groups.repeat(self.n_cells // len(groups)))

@@ -15,7 +15,7 @@ from fairdp.certify.rates import GroupRow
 from fairdp.errors import InputError
 from fairdp.frontier.curve import FrontierPoint, spread_over_gaps
 from fairdp.methods import METHODS
-from fairdp.parameters import CERTIFIABLE
+from fairdp.parameters import CERTIFIABLE, METRICS, WITH_RATIO
 from fairdp.report.model import Exposure
 from fairdp.statements.certificate import collapse_warning
 
@@ -26,7 +26,7 @@ _ORIGIN = ("command", "versions", "code_sha256", "records")
 
 GAPS = {metric: about.label for metric, about in CERTIFIABLE.items()}
 UTILITIES = {"accuracy": "accuracy", "auc": "AUC"}
-_GAP = "demographic_parity_difference"
+_GAP = f"{METRICS[0]}_difference"
 
 # Differences below so many standard errors may be chance.
 _SURE = 2.0
@@ -202,7 +202,7 @@ class Row:
     def details(self) -> list[tuple[str, str]]:
         """Every metric of a point as text; those without a value are a dash."""
         shown = UTILITIES | {f"{metric}_difference": f"{label} gap" for metric, label in GAPS.items()}
-        shown |= {"positive_rate": "positive rate", "demographic_parity_ratio": "ratio of rates"}
+        shown |= {"positive_rate": "positive rate", f"{WITH_RATIO}_ratio": "ratio of rates"}
         return [(label, self.figure(name)) for name, label in shown.items()]
 
 
@@ -371,7 +371,7 @@ def _at_budget(where: str, rows: list[Row]) -> list[str]:
         return [f"{lead}{text}{best.figure(_GAP)}{_doubt(best, useful)}."]
     lost = 100 * (best.value("accuracy")[0] - even.value("accuracy")[0])
     return [
-        f"{lead}{best.label} is the most accurate, {best.figure('accuracy')}, with a demographic parity gap of "
+        f"{lead}{best.label} is the most accurate, {best.figure('accuracy')}, with a {CERTIFIABLE[METRICS[0]].name} of "
         f"{best.figure(_GAP)}; {even.label} has the smallest gap, {even.figure(_GAP)}, and is {lost:.1f} points less "
         f"accurate{_doubt(best, useful)}."
     ]

@@ -24,7 +24,7 @@ from fairdp._io import write_out
 from fairdp.accounting.spent import sizes_deviation
 from fairdp.certify.certificate import NotCertified
 from fairdp.errors import InputError, ParameterError
-from fairdp.parameters import RATES
+from fairdp.parameters import RATES, WITH_RATIO
 from fairdp.report.cards import answers, cautions, checklists, data_card, features, headline, model_card, status_lines
 from fairdp.report.charts import (
     GAPS,
@@ -83,6 +83,7 @@ _FACTS = {
     "names": NAMES,
     "definitions": DEFINITIONS,
     "gaps": GAPS,
+    "with_ratio": WITH_RATIO,
     "utilities": UTILITIES,
     "rate_names": {rate.name: rate.title for rate in RATES.values()},
     "small_category": SMALL,

@@ -28,7 +28,7 @@ from fairdp.distributed import process_group
 from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.frontier.curve import Frontier, Target
 from fairdp.ledger.ledger import Spending
-from fairdp.methods import METHODS
+from fairdp.methods import METHODS, PLAIN
 from fairdp.methods.functional import smoothing_notes, solve, train_group_models
 from fairdp.networks.model import ParameterSmoothing, ScoreModel, build_model, mark_trained
 from fairdp.parameters import Parameters
@@ -239,7 +239,7 @@ def check_weighted(chosen: Parameters, weighted: bool) -> None:
     """Refuse weights if the method does not use them, instead of silently ignoring them."""
     if weighted and METHODS[chosen.method].closed_form:
         raise ParameterError(
-            "method", chosen.method, "takes no `sample_weight`", "leave it out or use `method`='dpsgd'"
+            "method", chosen.method, "takes no `sample_weight`", f"leave it out or use `method`={PLAIN!r}"
         )
 
 

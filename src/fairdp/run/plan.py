@@ -42,7 +42,7 @@ from fairdp.config import (
 )
 from fairdp.defaults import defaults_of, kind_of, train_config
 from fairdp.errors import ParameterError, one_of
-from fairdp.methods import METHODS, ONLY_FOR
+from fairdp.methods import METHODS, ONLY_FOR, PAPER, PLAIN
 from fairdp.parameters import DECLARED, DEFAULT_EPSILON, METRICS, NoCertificate, Parameters, check_parameters
 from fairdp.randomness import seed_of
 
@@ -124,12 +124,12 @@ def _check_method(chosen: Parameters) -> None:
     name, method = chosen.method, METHODS[chosen.method]
     if method.closed_form and (chosen.module is not None or chosen.model not in ("auto", "logistic")):
         raise ParameterError(
-            "method", name, "is a logistic model on tables only", "use `method`='dpsgd' or `model`='logistic'"
+            "method", name, "is a logistic model on tables only", f"use `method`={PLAIN!r} or `model`='logistic'"
         )
     check_looks(name, chosen.n_looks)
     if chosen.predictor != "deterministic" and (method.smooths or method.post_processes or method.joint):
         raise ParameterError(
-            "method", name, "has its own decision rule", "use `predictor`='deterministic', or `method`='fairdp'"
+            "method", name, "has its own decision rule", f"use `predictor`='deterministic', or `method`={PAPER!r}"
         )
     check_group_parameters(chosen)
     for option in _REFUSED:
@@ -148,7 +148,7 @@ def check_looks(method: str, n_looks: int) -> None:
             "n_looks",
             n_looks,
             f"needs a model to look at during training, which `method`={method!r} does not have",
-            "use `method`='fairdp' or 'dpsgd', or `n_looks`=1",
+            f"use `method`={PAPER!r} or {PLAIN!r}, or `n_looks`=1",
         )
 
 
@@ -157,27 +157,30 @@ def check_group_parameters(chosen: Parameters) -> None:
     check_parameters(group_weights=chosen.group_weights, group_optimizers=chosen.group_optimizers)
     for name in ("group_weights", "group_optimizers"):
         value = getattr(chosen, name)
-        if value and chosen.method != "fairdp":
-            reason = f"is for `method`='fairdp', whose steps average over the groups, and not for {chosen.method!r}"
+        if value and chosen.method not in ONLY_FOR[name]:
+            reason = f"is for `method`={PAPER!r}, whose steps average over the groups, and not for {chosen.method!r}"
             raise ParameterError(name, value, reason, "leave it out")
 
 
 def _check_target(chosen: Parameters) -> None:
     """Refuse a target that the method would not aim at."""
+    method = METHODS[chosen.method]
     for name in ("max_gap", "min_ratio", "positive_rate"):
-        if getattr(chosen, name) is not None and not METHODS[chosen.method].takes_target:
+        if getattr(chosen, name) is not None and not method.takes_target:
+            aiming = [repr(name) for name in reversed(METHODS) if METHODS[name].takes_target]
             raise ParameterError(
                 name,
                 getattr(chosen, name),
                 f"is a target, which `method`={chosen.method!r} does not take",
-                "use `method`='fairdp_frontier', 'raco_dp' or 'dp_postprocess'",
+                f"use `method`={', '.join(aiming[:-1])} or {aiming[-1]}",
             )
-    if chosen.positive_rate is not None and chosen.method == "raco_dp":
+    if chosen.positive_rate is not None and method.gaps_only:
+        able = " and ".join(repr(name) for name in reversed(ONLY_FOR["positive_rate"]) if not METHODS[name].gaps_only)
         raise ParameterError(
             "positive_rate",
             chosen.positive_rate,
-            "is for `method`='fairdp_frontier' and 'dp_postprocess'",
-            "raco_dp constrains gaps only",
+            f"is for `method`={able}",
+            f"{chosen.method} constrains gaps only",
         )
 
 
@@ -321,11 +324,11 @@ def budget_of(chosen: Parameters, *, kind: str, n_groups: int) -> PrivacyBudget:
     group_sizes = known_sizes_of(chosen)
     if not epsilon_follows(chosen):
         return _budget(chosen, DEFAULT_EPSILON if chosen.epsilon is None else chosen.epsilon)
-    if group_sizes == NOISY and chosen.method == "dp_is_sgd":
+    if group_sizes == NOISY and METHODS[chosen.method].rates_follow_sizes:
         raise ParameterError(
             "noise_multiplier",
             chosen.noise_multiplier,
-            "with `n_steps` would make ε follow from the noisy sizes that `method`='dp_is_sgd' samples by",
+            f"with `n_steps` would make ε follow from the noisy sizes that `method`={chosen.method!r} samples by",
             "declare `group_sizes`, or give `epsilon` in place of `n_steps`",
         )
     # Nor does it depend on weights, whose names are held against those of the groups later on.

@@ -25,7 +25,7 @@ from fairdp.data.schema import TableSchema, frame_of
 from fairdp.errors import DataError, InputError, ParameterError, positive_integer
 from fairdp.networks.model import ScoreModel
 from fairdp.networks.rows import SplineFeatures
-from fairdp.parameters import check_parameters
+from fairdp.parameters import DECLARED, check_parameters
 
 Floats = NDArray[np.float64]
 # A value as a cell of the table could hold it, and the noisy share of people who do.
@@ -229,7 +229,7 @@ def declared_for_reasons(decider: Decider, k: int) -> TableSchema:
             "k",
             k,
             "needs the default on tables; networks, and models of other methods, have no reasons",
-            "leave it out, or train by 'fairdp_frontier' without a network",
+            f"leave it out, or train by {DECLARED['method'].default!r} without a network",
         )
     if decider.feature_schema_ is None:
         raise ParameterError(

@@ -42,7 +42,7 @@ from fairdp.defaults import train_config
 from fairdp.errors import InputError, ParameterError, SavedModelError
 from fairdp.frontier.curve import Target, choose
 from fairdp.frontier.verdict import Fit
-from fairdp.methods import METHODS
+from fairdp.methods import DEFAULT, METHODS
 from fairdp.networks.model import (
     CELL_VALUES,
     FIXED,
@@ -471,7 +471,7 @@ def retargeted(
     if frontier is None:
         raise SavedModelError(
             f"a model of `method`={fitted.parameters.method!r} has no frontier to move along; fit one with "
-            "`method`='fairdp_frontier'."
+            f"`method`={DEFAULT!r}."
         )
     if len(fitted.groups) < 2:
         raise SavedModelError("the model knows only one group, so there is no gap to aim at; fit one with groups.")

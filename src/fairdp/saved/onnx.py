@@ -19,6 +19,7 @@ import fairdp
 from fairdp._io import write_out
 from fairdp.data.schema import TableSchema
 from fairdp.errors import InputError, ParameterError, SavedModelError
+from fairdp.methods import METHODS
 from fairdp.networks.model import ScoreModel, public_probe
 from fairdp.saved.folder import CERTIFICATE, PRIVACY, SUMS, TENSORS, FittedEstimator, write_model
 from fairdp.statements.certificate import promise_of_export
@@ -98,9 +99,10 @@ def check_ending(out: Path) -> None:
 def check_exportable(model: FittedEstimator) -> None:
     if model.fitted_.predictor.tosses_coins:
         how = "by a secret coin for each person" if model.fitted_.predictor.flips is None else "by group"
+        changing = [name for name, method in METHODS.items() if method.post_processes]
         raise SavedModelError(
             f"this model decides {how}, but an ONNX file knows the features only; use fairdp predict, or train with "
-            "`predictor`='deterministic' and by another method than dp_postprocess."
+            f"`predictor`='deterministic' and by another method than {' or '.join(changing)}."
         )
     for name in ("onnx", "onnxruntime", "onnxscript"):
         try:

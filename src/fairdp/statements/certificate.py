@@ -19,7 +19,7 @@ from fairdp.certify.certificate import (
     share_of_alpha,
 )
 from fairdp.certify.rates import cost_of_scores, estimated_metrics
-from fairdp.parameters import CERTIFIABLE
+from fairdp.parameters import CERTIFIABLE, WITH_RATIO
 from fairdp.statements.privacy import privacy_html
 
 NAMES = {metric: about.name for metric, about in CERTIFIABLE.items()}
@@ -248,8 +248,8 @@ def claims(certificate: Certificate) -> list[str]:
 
 def four_fifths_verdict(certificate: Certificate | NotCertified, estimates: Mapping[str, Any]) -> str:
     """The certificate and the estimates against a ratio of four fifths, and no more than that."""
-    estimate = estimates.get("demographic_parity_ratio", math.nan)
-    gap = certificate.gaps.get("demographic_parity")
+    estimate = estimates.get(f"{WITH_RATIO}_ratio", math.nan)
+    gap = certificate.gaps.get(WITH_RATIO)
     bound = None if gap is None or not gap.claimed else gap.ratio
     if bound is not None and bound >= FOUR_FIFTHS:
         return f"The certified lower bound of the ratio, {bound_below(bound)}, is not below 0.8."
@@ -290,7 +290,7 @@ def certified_in_a_clause(certificate: Certificate | NotCertified) -> str:
     if not isinstance(certificate, Certificate):
         return "no gap is certified"
     found = claims(certificate)
-    parity = certificate.gaps.get("demographic_parity")
+    parity = certificate.gaps.get(WITH_RATIO)
     if parity is not None and parity.ratio is not None:
         found.append(f"ratio of positive rates ≥ {bound_below(parity.ratio)}")
     return f"certified with confidence {100 * certificate.confidence:g} %: {', '.join(found)}"

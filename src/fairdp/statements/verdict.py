@@ -9,7 +9,7 @@ from fairdp.accounting.spent import PUBLISHED, PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.errors import in_words
 from fairdp.frontier.verdict import NOT_AT_ALL, TRAINING, GroupOutlook, Quality, TargetMet, Verdict
-from fairdp.parameters import CERTIFIABLE, Parameters
+from fairdp.parameters import CERTIFIABLE, DECLARED, Parameters
 from fairdp.statements.certificate import bound_in_words, certified_in_a_clause, collapse_warning, looks_in_words
 
 _MORE_EVIDENCE = "more records, a larger `epsilon`, a larger `certify_fraction`"
@@ -23,6 +23,7 @@ _HIDDEN, _NOT_SEEN = 0.15, "hidden by noise"
 _REACH = 1.96
 # Labels that are rarer than this are seldom predicted by the best of models.
 _RARE = 0.15
+_DEFAULT = DECLARED["method"].default
 _BY_GROUP = "`method` dp_postprocess, which uses the group at prediction"
 # Groups that a line of the answer names.
 _N_NAMED = 3
@@ -146,7 +147,7 @@ def _collapsed(verdict: Verdict) -> tuple[str, str]:
         return found, "Try more records, a larger `epsilon`, or more `n_steps`."
     ratio = _rounded((1 - verdict.base_rate) / max(verdict.base_rate, 1e-3))
     doubt = "" if quality is not None and quality.learnt == "yes" else "; or more records, or a larger `epsilon`"
-    method = "" if verdict.has_prices else "`method` fairdp_frontier with "
+    method = "" if verdict.has_prices else f"`method` {_DEFAULT} with "
     return found, (
         f"Try {method}`cost_ratio` {ratio}, by which whoever is likelier than the average to have the positive label "
         f"is accepted, or a value between 1 and that{doubt}."
@@ -158,7 +159,7 @@ def _undecided(verdict: Verdict) -> tuple[str, str]:
     if quality is None:
         return (
             "no counts were paid for that could tell whether the model is any good",
-            "Try a `certify_fraction` above 0, or `method` fairdp_frontier.",
+            f"Try a `certify_fraction` above 0, or `method` {_DEFAULT}.",
         )
     doubts = []
     if quality.learnt != "yes":
