@@ -77,15 +77,18 @@ RATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A gap that can be aimed at and certified: the kinds of rate that it compares, its name, and its definition.
+    """A gap that can be aimed at and certified: its names, the rates that it compares, its definition and its looks.
 
     Of several rates it is the largest gap: then each is of one label, no two of the same. ``has_ratio``: the ratio of
     the smallest rate to the largest is stated too.
     """
 
     label: str
+    short: str
     rates: tuple[str, ...]
     definition: str
+    colour: str = "#737373"
+    marker: str = "o"
     has_ratio: bool = False
 
     @property
@@ -105,17 +108,25 @@ class Metric:
 CERTIFIABLE = {
     "demographic_parity": Metric(
         label="demographic parity",
+        short="parity",
+        colour="#0057b8",
         rates=("positive",),
         definition="largest difference between two groups' rates of positive decisions",
         has_ratio=True,
     ),
     "equal_opportunity": Metric(
         label="equal opportunity",
+        short="EOpp",
+        colour="#00745a",
+        marker="s",
         rates=("true_positive",),
         definition="the same among records with a positive label",
     ),
     "equalized_odds": Metric(
         label="equalized odds",
+        short="EOdds",
+        colour="#a3477f",
+        marker="^",
         rates=("true_positive", "false_positive"),
         definition="the larger of the two, among records with a positive and with a negative label",
     ),

@@ -32,6 +32,7 @@ from fairdp.cli.options import (
 )
 from fairdp.cli.printing import print_json, print_table, print_warnings
 from fairdp.cli.terminal import say, saying_which_trainings_are_kept
+from fairdp.parameters import CERTIFIABLE
 
 if TYPE_CHECKING:
     from fairdp.paper import PaperBounds
@@ -50,13 +51,10 @@ scheduler_option = click.option(
     metavar="ADDRESS",
     help="A Dask scheduler whose workers do the work instead, such as tcp://10.0.0.1:8786.",
 )
-GAPS = {"demographic_parity": "parity gap", "equal_opportunity": "EOpp gap", "equalized_odds": "EOdds gap"}
+GAPS = {metric: f"{about.short} gap" for metric, about in CERTIFIABLE.items()}
 TITLES = {"paper": "the paper", "model": "our default", "all-columns": "all columns"}
-_METRICS = {
-    "demographic_parity": "demographic parity",
-    "equal_opportunity": "equal opportunity",
-    "equalized_odds": "equalized odds",
-    "false_positive_rate": "false positive rates",
+_METRICS = {metric: about.label for metric, about in CERTIFIABLE.items()} | {
+    "false_positive_rate": "false positive rates"
 }
 _DEVIATIONS = {"printed": "σ₀, as printed", "one_head": "Nσ₀, one head", "deployed": "√Nσ₀, deployed"}
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from fairdp._io import write_file
+from fairdp.parameters import CERTIFIABLE
 from fairdp.report.charts import FAINT, GAPS, INK, QUIET, UTILITIES, Style, dataset_title, mixed, stands_out, style_of
 
 LABEL_SIZE = 8.5
@@ -78,9 +79,7 @@ _LIGHTEST = 0.48
 Floats = NDArray[np.float64]
 Pair = Sequence[float | None] | None
 _GAIN_LOOKS = {
-    "demographic_parity": ("#0057b8", "o"),
-    "equal_opportunity": ("#00745a", "s"),
-    "equalized_odds": ("#a3477f", "^"),
+    **{metric: (about.colour, about.marker) for metric, about in CERTIFIABLE.items()},
     "accuracy": ("#262626", "o"),
     "auc": ("#8a6200", "s"),
 }

@@ -7,6 +7,7 @@ from itertools import groupby, pairwise, product
 
 import numpy as np
 
+from fairdp.parameters import CERTIFIABLE
 from fairdp_lab.studies import protocol as printed
 from fairdp_lab.studies.paper import BOUNDS, Gain, bound_settings, gains_over, imbalance_settings, mean_of
 from fairdp_lab.studies.protocol import (
@@ -29,7 +30,7 @@ from fairdp_lab.studies.protocol import (
 )
 from fairdp_lab.sweeps.fits import GAPS, METRICS, Trained
 
-SHORT = dict(zip(GAPS, ("parity", "EOpp", "EOdds"), strict=True))
+SHORT = dict(zip(GAPS, (about.short for about in CERTIFIABLE.values()), strict=True))
 TAUS = dict(zip(GAPS, (f"paper_{metric}" for metric in METRICS), strict=True))
 RIVALS = ("dpsgd", "dpsgd_f", "dp_is_sgd", "fairsmooth", "dpsgd_smooth")
 # How the paper's column may be read: the gap of false positive rates, the larger of both gaps, or their mean.

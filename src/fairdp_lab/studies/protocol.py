@@ -19,7 +19,7 @@ from scipy import stats
 from fairdp._io import json_bytes, write_file
 from fairdp.certify.bounds import NoisyBinomial
 from fairdp.methods import METHODS
-from fairdp.parameters import DECLARED
+from fairdp.parameters import CERTIFIABLE, DECLARED, WITH_RATIO
 from fairdp.randomness import RandBelow
 from fairdp_lab.sweeps.compare import train_all
 from fairdp_lab.sweeps.fits import GAPS, METRICS, Fit, Population, Row, Store, Trained
@@ -74,7 +74,7 @@ FACE_BOUNDS = (0.5, 1.0)
 SHIFTS = (0.0, 0.05, 0.1, 0.2)
 UTILITIES = ("auc", "accuracy")
 SHOWN = (
-    *("epsilon_pld", *UTILITIES, "positive_rate", "demographic_parity_ratio", *GAPS, "false_positive_rate_difference"),
+    *("epsilon_pld", *UTILITIES, "positive_rate", f"{WITH_RATIO}_ratio", *GAPS, "false_positive_rate_difference"),
     *(f"paper_{metric}" for metric in METRICS),
 )
 # What tables show, with titles.
@@ -82,10 +82,8 @@ COLUMNS = {
     "auc": "AUC",
     "accuracy": "accuracy",
     "positive_rate": "positive rate",
-    "demographic_parity_ratio": "ratio",
-    "demographic_parity_difference": "parity gap",
-    "equal_opportunity_difference": "EOpp gap",
-    "equalized_odds_difference": "EOdds gap",
+    f"{WITH_RATIO}_ratio": "ratio",
+    **{f"{metric}_difference": f"{about.short} gap" for metric, about in CERTIFIABLE.items()},
 }
 # The paper trains on all training records: its certificate has none held out. Its noise is the moments accountant's.
 SETTINGS: Mapping[str, object] = {"certify_fraction": 0.0, "accountant": "rdp"}
