@@ -39,19 +39,20 @@ SMALLEST_EPSILON = 0.02
 # a rare label crowd at one end, where a median has to be found.
 SCORE_EDGES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
-# Shares of the failure probability for positive, true-positive and false-positive rates: cells of positives are the
-# smallest and need most (fixed in advance; equal shares would be valid too).
-_SHARES = {"positive": 0.2, "true_positive": 0.6, "false_positive": 0.2}
-
 
 @dataclass(frozen=True, kw_only=True)
 class RateCells:
-    """A rate of a group: the cells (label, decision) that count for it and against it; its name and title in tables."""
+    """A rate of a group: the cells (label, decision) that count for it and against it; its name and title in tables.
+
+    ``share`` of the failure probability goes to its bound, if metrics compare it: cells of positives are the smallest
+    and need most (fixed in advance; equal shares would be valid too).
+    """
 
     name: str
     title: str
     counted: tuple[tuple[int, int], ...]
     against: tuple[tuple[int, int], ...]
+    share: float = 0.0
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -63,16 +64,25 @@ class RateCells:
 RATES = {
     "base": RateCells(name="base_rate", title="label positive", counted=((1, 0), (1, 1)), against=((0, 0), (0, 1))),
     "positive": RateCells(
-        name="selection_rate", title="decided positive", counted=((0, 1), (1, 1)), against=((0, 0), (1, 0))
+        name="selection_rate", title="decided positive", counted=((0, 1), (1, 1)), against=((0, 0), (1, 0)), share=0.2
     ),
     "true_positive": RateCells(
-        name="true_positive_rate", title="decided positive, of label positive", counted=((1, 1),), against=((1, 0),)
+        name="true_positive_rate",
+        title="decided positive, of label positive",
+        counted=((1, 1),),
+        against=((1, 0),),
+        share=0.6,
     ),
     "false_positive": RateCells(
-        name="false_positive_rate", title="decided positive, of label negative", counted=((0, 1),), against=((0, 0),)
+        name="false_positive_rate",
+        title="decided positive, of label negative",
+        counted=((0, 1),),
+        against=((0, 0),),
+        share=0.2,
     ),
     "accuracy": RateCells(name="accuracy", title="accuracy", counted=((0, 0), (1, 1)), against=((0, 1), (1, 0))),
 }
+_SHARES = {kind: about.share for kind, about in RATES.items() if about.share}
 
 
 @dataclass(frozen=True, kw_only=True)

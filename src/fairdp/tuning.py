@@ -23,7 +23,7 @@ from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
 from fairdp.metrics import decision_counts, fairness_metrics
-from fairdp.parameters import Parameters, check_parameters
+from fairdp.parameters import DECLARED, Parameters, check_parameters
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.certifying import Trial, check_certifiable
 from fairdp.run.fit import check_weighted
@@ -230,7 +230,7 @@ def _score(model: FairDPClassifier, max_gap: float) -> float:
     return within_gap(float(found["accuracy"]), float(found[f"{model.parity}_difference"]), max_gap=max_gap)
 
 
-def gap_scorer(max_gap: float, *, parity: str = "demographic_parity") -> Any:
+def gap_scorer(max_gap: float, *, parity: str = DECLARED["parity"].default) -> Any:
     """Scorer for ``GridSearchCV`` and ``cross_validate``: see `accuracy_within_gap`.
 
     Needs scikit-learn's metadata routing, by which it asks for ``sensitive_features``. The choice that a search makes
@@ -258,7 +258,7 @@ def accuracy_within_gap(
     *,
     sensitive_features: Any,
     max_gap: float,
-    parity: str = "demographic_parity",
+    parity: str = DECLARED["parity"].default,
 ) -> float:
     """Accuracy where the gap is at most ``max_gap``; else minus what the gap has too much, below any accuracy.
 

@@ -16,12 +16,14 @@ from fairdp.metrics import (
     area_under_roc,
     at_positive_rate,
     calibration_by_group,
+    cells_of,
     confidence_intervals,
     decision_counts,
     evaluate_decisions,
     fairness_metrics,
     group_rates,
 )
+from fairdp.parameters import RATES
 from fairdp.records import measure
 from fairdp.statements.certificate import collapse_warning
 from metric_cases import NAMES, sample
@@ -55,6 +57,12 @@ def test_metrics_are_those_of_fairlearn_and_scikit_learn(n_groups, seed):
 def test_counts_by_hand():
     counts = decision_counts(np.array([0, 1, 1, 0]), np.array([1, 1, 0, 0]), np.array([0, 0, 1, 1]), 2)
     assert counts.tolist() == [[[0, 1], [0, 1]], [[1, 0], [1, 0]]]
+
+
+def test_cells_of_every_rate_by_hand():
+    found = {kind: cells_of(np.array([[[1, 2], [3, 4]]]), kind)[0].tolist() for kind in RATES}
+    conditional = {"true_positive": [3, 4], "false_positive": [1, 2]}
+    assert found == {"base": [3, 7], "positive": [4, 6], "accuracy": [5, 5], **conditional}
 
 
 def test_an_empty_cell_is_no_evidence_of_fairness():
