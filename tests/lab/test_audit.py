@@ -233,7 +233,7 @@ MECHANISM = SampledGaussian(sample_rate=0.3, noise_multiplier=40.0, n_steps=400,
 
 
 def test_every_query_is_in_the_books():
-    assert set(SURVEYS) == set(words._SURVEYS)
+    assert set(SURVEYS) == set(words.QUERIES)
     assert set(SURVEYS) < set(TRAINING)
 
 

@@ -17,9 +17,9 @@ from fairdp.statements.certificate import (
     rates_in_short,
 )
 from fairdp.statements.privacy import (
+    KNOWN_SIZES,
     accounting_in_short,
     how_private,
-    known_sizes,
     mechanism_in_short,
     privacy_cautions,
     privacy_level,
@@ -140,7 +140,7 @@ def positive_decision(report: ModelReport) -> str:
 def _people(report: ModelReport) -> str:
     privacy = report.privacy
     trained = sum(privacy.planned_sizes.values())
-    how = known_sizes(report.privacy)
+    how = KNOWN_SIZES[report.privacy.group_sizes]
     text = f"About {trained:,.0f} records to train on ({how})"
     if isinstance(report.certificate, Certificate):
         counted = sum(sum(map(sum, group)) for group in report.certificate.counts)
@@ -197,7 +197,7 @@ def data_card(report: ModelReport, card: OwnersCard) -> list[Entry]:
         Entry(name="Label", text=f"{label}{positive} (positive) or {negative} (negative)"),
         Entry(name="Protected attribute", text=protected),
         Entry(name="Groups", text=", ".join(report.about.groups)),
-        Entry(name="Training records, as planned", text=f"{planned} ({known_sizes(report.privacy)})"),
+        Entry(name="Training records, as planned", text=f"{planned} ({KNOWN_SIZES[report.privacy.group_sizes]})"),
         Entry(name="Inputs", text=_inputs(report)),
         Entry(name="Spent on the table in all", text=spent_in_all(report.privacy)),
         Entry(name="Link to the data", text=_tie(report)),

@@ -62,11 +62,11 @@ from fairdp.statements.certificate import (
 )
 from fairdp.statements.privacy import (
     ALSO_NOT_COVERED,
+    STATISTICS,
     assumption_in_words,
     not_covered,
     privacy_level,
     spent_in_all,
-    statistics_in_words,
 )
 from fairdp.statements.verdict import verdict_in_words
 
@@ -92,7 +92,7 @@ _FACTS = {
     "frontier_data": frontier_data,
     "assumption_in_words": assumption_in_words,
     "sizes_deviation": sizes_deviation,
-    "statistics_in_words": statistics_in_words,
+    "statistics": STATISTICS,
 }
 
 

@@ -35,13 +35,15 @@ _ASSUMPTIONS = {
     NAMES_READ: "the group names were read from the records, because none were declared",
     PUBLISHED: "the data set is published, and the sizes of its groups with it",
 }
-_STATISTICS = {
+# Released beside the gradient.
+STATISTICS = {
     SOFT_PREDICTIONS: "a histogram of soft predictions for each group",
     SOFT_PREDICTIONS_BY_LABEL: "a histogram of soft predictions for each group and label",
     LONG_GRADIENTS: "the number of gradients in each group that exceed the clip norm (it raises the group's clip norm, "
     "and the noise with it)",
 }
-_SURVEYS = {
+# Released outside the steps.
+QUERIES = {
     FREQUENCIES: "how often each input occurs, by which rare ones get more weight",
     CENTRE: "the mean of the image features",
     CELLS: "the number of records of each group and label",
@@ -55,7 +57,8 @@ NOT_COVERED = (
     "hyper-parameters chosen by looking at private data",
     "other models trained on the same records (epsilons add up)",
 )
-_KNOWN_SIZES = {NOISY: "noisy counts", PUBLIC: "public sizes", DECLARED: "declared sizes", EXACT: "exact counts"}
+# How the sizes are known that training was planned with.
+KNOWN_SIZES = {NOISY: "noisy counts", PUBLIC: "public sizes", DECLARED: "declared sizes", EXACT: "exact counts"}
 # What a page has room for, in addition to what the statement says.
 ALSO_NOT_COVERED = (
     "group names and labels that are themselves private",
@@ -84,11 +87,6 @@ def privacy_html(spent: PrivacySpent) -> str:
     return html_table("Privacy spent", rows, private)
 
 
-def query_in_words(code: str) -> str:
-    """A release outside the steps."""
-    return _SURVEYS[code]
-
-
 def assumption_in_words(code: str) -> str:
     """Something treated as public; an assumption stated by a user is in words already."""
     if code.startswith(FITTED_BEFORE):
@@ -98,11 +96,6 @@ def assumption_in_words(code: str) -> str:
             "fairdp.SchemaEncoder or fit(..., schema=...), or scale by bounds that you know)"
         )
     return _ASSUMPTIONS.get(code, code)
-
-
-def statistics_in_words(code: str) -> str:
-    """Statistics released beside the gradient."""
-    return _STATISTICS[code]
 
 
 def _statement_lines(spent: PrivacySpent) -> list[str]:
@@ -122,7 +115,7 @@ def _statement_lines(spent: PrivacySpent) -> list[str]:
         lines.append(f"Delta is below one over the number of records ({spent.group_sizes}: {n_samples:.2g}).")
     lines += [_laplace_line(spent)] if is_laplace else _gaussian_lines(spent)
     if spent.surveys:
-        each = "; ".join(f"{query_in_words(code)} (deviation {std:.4g})" for code, std in spent.surveys.items())
+        each = "; ".join(f"{QUERIES[code]} (deviation {std:.4g})" for code, std in spent.surveys.items())
         lines.append(
             "Outside the steps, Gaussian noise was added to these numbers about all training records, of which one "
             f"record moves each release by at most one, and epsilon above includes them: {each}."
@@ -203,7 +196,7 @@ def _gaussian_lines(spent: PrivacySpent) -> list[str]:
         )
     if spent.statistics_multiplier:
         lines.append(
-            f"Beside the gradient each step releases {statistics_in_words(spent.statistics)}, with noise of "
+            f"Beside the gradient each step releases {STATISTICS[spent.statistics]}, with noise of "
             f"{spent.statistics_multiplier:.4g} times the sensitivity; both come from one sample and are accounted as "
             f"one query, with a noise multiplier of {spent.noise_multiplier:.4g}."
         )
@@ -283,11 +276,6 @@ def privacy_level(spent: PrivacySpent) -> str:
     if spent.is_pure:
         return f"ε = {epsilon} for adding or removing one record"
     return f"ε = {epsilon} at δ = {spent.delta:g} for adding or removing one record"
-
-
-def known_sizes(spent: PrivacySpent) -> str:
-    """The origin of the sizes that training was planned with."""
-    return _KNOWN_SIZES[spent.group_sizes]
 
 
 def privacy_cautions(spent: PrivacySpent, *, read_from_rows: bool) -> list[str]:

@@ -65,17 +65,12 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     if verdict.quality is not None:
         lines.append(f"quality: {_quality_line(verdict.quality, verdict.counted_on)}")
     if verdict.unmeasured:
-        lines.append(f"not measured: {unmeasured_advice(verdict.unmeasured)}")
+        them = "this group" if len(verdict.unmeasured) == 1 else "these groups"
+        lines.append(
+            f"not measured: {', '.join(verdict.unmeasured)}. The noise hides the rate of {them}, so nothing is claimed "
+            "about it. Try merging small groups, more records, or a larger `epsilon`."
+        )
     return lines
-
-
-def unmeasured_advice(names: tuple[str, ...]) -> str:
-    """Which groups could not be measured, and what would help."""
-    them = "this group" if len(names) == 1 else "these groups"
-    return (
-        f"{', '.join(names)}. The noise hides the rate of {them}, so nothing is claimed about it. Try merging small "
-        "groups, more records, or a larger `epsilon`."
-    )
 
 
 def remedy(verdict: Verdict) -> str:
@@ -328,7 +323,7 @@ def quality_answer(verdict: Verdict, quality: Quality) -> str:
         rates = f"positive rate {verdict.positive_rate:.3f}, of the labels {verdict.base_rate:.3f}"
         return f"no: {'almost nobody' if verdict.positive_rate < 0.5 else 'almost everybody'} is accepted ({rates})"
     if quality.learnt == "yes" and quality.accuracy < quality.majority_accuracy:
-        return f"yes, as a ranking; its decisions are less accurate than the majority class: {against}"
+        return f"{RANKS}: {against}"
     return f"{ {'yes': 'yes', 'no': 'no', 'undecided': 'not known'}[quality.learnt] }: {against}"
 
 
