@@ -12,17 +12,6 @@ from fairdp._io import json_bytes, to_plain
 from fairdp.cli.terminal import help_in_flags
 from fairdp.config import SHARE
 from fairdp.parameters import CERTIFIABLE
-from fairdp.statements.certificate import bounds_answer, spent_answer
-from fairdp.statements.privacy import privacy_answer
-from fairdp.statements.verdict import (
-    RESULTS,
-    fairness_answer,
-    moved_answer,
-    next_answer,
-    quality_answer,
-    result_in_words,
-    useful_answer,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,6 +204,9 @@ def print_answer(lines: Sequence[Line]) -> None:
 
 def fit_answer(report: "FitReport") -> list[Line]:
     """Which decision, how private, how fair, of what use, and what to do next."""
+    from fairdp.statements.privacy import privacy_answer
+    from fairdp.statements.verdict import fairness_answer, next_answer, result_in_words, useful_answer
+
     verdict, certificate = report.verdict, report.certificate
     decision = report.positive if report.label is None else f"{report.label}{_NO_BREAK}={_NO_BREAK}{report.positive}"
     result = result_in_words(verdict, certificate, report.privacy)
@@ -239,6 +231,7 @@ def print_retargeted(
 ) -> None:
     """Where the rule of a saved model was moved to, by the counts that were paid for, and where else it could be."""
     from fairdp.frontier.curve import frontier_points
+    from fairdp.statements.verdict import RESULTS, moved_answer, quality_answer
 
     assert moved.frontier_ is not None
     verdict, points, positive = moved.verdict_, frontier_points(moved.frontier_), str(moved.classes_[1])
@@ -292,6 +285,8 @@ def print_certificate(report: Mapping[str, Any], *, as_json: bool, verbose: bool
 
 def certificate_answer(report: Mapping[str, Any]) -> list[Line]:
     """The new certificate: its bounds, its cost, and what to do with it."""
+    from fairdp.statements.certificate import bounds_answer, spent_answer
+
     certificate, out = report["certificate"], report["out"]
     required = certificate.registration.require_tau
     result = "certified" if required is None else f"required tau {required:g} {'met' if certificate.met else 'missed'}"
