@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from import_graph import PLACES, Graph, import_graph, modules
+from import_graph import PLACES, PRINTED, SOURCES, Graph, import_graph, modules
 
 
 def pointing_up(graph: Graph) -> list[str]:
@@ -30,6 +30,14 @@ def test_those_checks_notice_an_import_that_points_up_and_a_circle():
     assert pointing_up({"accounting.plan": {"training.loop"}})
     with pytest.raises(CycleError):
         TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
+
+
+@pytest.mark.parametrize("module", sorted(PRINTED))
+def test_only_methods_of_printed_values_reach_up_for_their_words(module):
+    source = (SOURCES / "fairdp" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+    upward = [line for line in source.splitlines() if line.lstrip().startswith("from fairdp.statements.")]
+    assert upward
+    assert all(line.startswith(" " * 8) for line in upward)
 
 
 def test_the_list_is_the_package():
