@@ -167,12 +167,13 @@ def _check_target(chosen: Parameters) -> None:
     method = METHODS[chosen.method]
     for name in ("max_gap", "min_ratio", "positive_rate"):
         if getattr(chosen, name) is not None and not method.takes_target:
-            aiming = [repr(name) for name in reversed(METHODS) if METHODS[name].takes_target]
+            *others, last = [repr(name) for name in reversed(METHODS) if METHODS[name].takes_target]
+            able = f"{', '.join(others)} or {last}"
             raise ParameterError(
                 name,
                 getattr(chosen, name),
                 f"is a target, which `method`={chosen.method!r} does not take",
-                f"use `method`={', '.join(aiming[:-1])} or {aiming[-1]}",
+                f"use `method`={able}",
             )
     if chosen.positive_rate is not None and method.gaps_only:
         able = " and ".join(repr(name) for name in reversed(ONLY_FOR["positive_rate"]) if not METHODS[name].gaps_only)
