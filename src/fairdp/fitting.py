@@ -271,7 +271,7 @@ def fit_source(
 
 
 def _as_started(checkpoint: Path | None, out: Path | None, *, resume: bool, overwrite: bool) -> tuple[bool, bool]:
-    """Whether to resume and to overwrite: a launch that is started again goes on, and never begins a second time."""
+    """Flags to resume and to overwrite: a launch that is started again goes on, and never begins a second time."""
 
     def model() -> str:
         # Another word for every model that was ever written to the folder.

@@ -427,25 +427,6 @@ class RateOfHeads:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonteCarloErrors:
-    """The error of N heads by metric, summed over its rates as the paper does; and the most that one rate can have."""
-
-    printed: dict[str, float]
-    measured: dict[str, float]
-    at_most_per_rate: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Remark2:
-    """τ_emp from one draw of the noisy rates: at the printed scale, and at the scale that a release needs."""
-
-    epsilon: float
-    scale_printed: float
-    tau_printed: dict[str, float]
-    tau_needed: dict[str, float]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PaperBounds:
     """The paper's certificates of one model on one set of records, as diagnostics.
 
@@ -466,8 +447,8 @@ class PaperBounds:
     head_norm: float
     at: dict[str, BoundsAt]
     rates: tuple[RateOfHeads, ...]
-    monte_carlo: MonteCarloErrors
-    remark_2: Remark2
+    monte_carlo: dict[str, Any]
+    remark_2: dict[str, Any]
     notes: tuple[str, ...]
     status: str = PAPER_BOUNDS
 
@@ -555,22 +536,24 @@ def _rates(
     return tuple(found)
 
 
-def _monte_carlo(rates: tuple[RateOfHeads, ...], n_members: int) -> MonteCarloErrors:
+def _monte_carlo(rates: tuple[RateOfHeads, ...], n_members: int) -> dict[str, Any]:
+    """The error of N heads by metric, summed over its rates as the paper does; and the most that one rate can have."""
     of_metric = {metric: [rate for rate in rates if rate.event in events] for metric, events in METRIC_EVENTS.items()}
     sizes = {metric: [rate.n_records for rate in found] for metric, found in of_metric.items()}
-    return MonteCarloErrors(
-        printed={
+    return {
+        "printed": {
             metric: monte_carlo_error_printed(found, n_members=n_members) if min(found) else math.nan
             for metric, found in sizes.items()
         },
-        measured={metric: math.fsum(rate.standard_error for rate in found) for metric, found in of_metric.items()},
-        at_most_per_rate=monte_carlo_error(n_members=n_members),
-    )
+        "measured": {metric: math.fsum(rate.standard_error for rate in found) for metric, found in of_metric.items()},
+        "at_most_per_rate": monte_carlo_error(n_members=n_members),
+    }
 
 
 def _remark_2(
     rates: tuple[RateOfHeads, ...], cells: Cells, rng: np.random.Generator, epsilon: float, **given: Any
-) -> Remark2:
+) -> dict[str, Any]:
+    """τ_emp from one draw of the noisy rates: at the printed scale, and at the scale that a release needs."""
     exact, printed = [rate.rate for rate in rates], remark_2_scale_printed(epsilon=epsilon)
     needed = [rate.scale_needed if rate.n_records else 0.0 for rate in rates]
 
@@ -578,12 +561,12 @@ def _remark_2(
         noisy = iter(remark_2_release(exact, scales=scales, rng=rng))
         return taus_of({event: [next(noisy) for _ in masks] for event, masks in cells.items()}, cells, **given)
 
-    return Remark2(
-        epsilon=epsilon,
-        scale_printed=printed,
-        tau_printed=taus([printed] * len(rates)),
-        tau_needed=taus(needed),
-    )
+    return {
+        "epsilon": epsilon,
+        "scale_printed": printed,
+        "tau_printed": taus([printed] * len(rates)),
+        "tau_needed": taus(needed),
+    }
 
 
 def _notes(last: LastStep, *, tosses_coins: bool, bias: bool) -> tuple[str, ...]:

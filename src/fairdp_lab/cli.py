@@ -334,8 +334,10 @@ def _print(found: "PaperBounds") -> None:
 
 def _print_errors(found: "PaperBounds") -> None:
     errors = found.monte_carlo
-    rows = [(title, _small(errors.printed[name]), _small(errors.measured[name])) for name, title in _METRICS.items()]
-    at_most = f"of a single rate at most {errors.at_most_per_rate:.3f}"
+    rows = [
+        (title, _small(errors["printed"][name]), _small(errors["measured"][name])) for name, title in _METRICS.items()
+    ]
+    at_most = f"of a single rate at most {errors['at_most_per_rate']:.3f}"
     print_table(f"Monte Carlo error, summed over rates; {at_most}", rows, headers=("", "printed", "between the heads"))
 
 
@@ -343,13 +345,13 @@ def _print_remark_2(found: "PaperBounds") -> None:
     remark, scales = found.remark_2, [rate.scale_needed for rate in found.rates if rate.n_records]
     needed = f"2/(nε'): {min(scales):.2g} to {max(scales):.2g}"
     rows = [
-        (f"τ_emp, {title}", _number(remark.tau_printed[name]), _number(remark.tau_needed[name]))
+        (f"τ_emp, {title}", _number(remark["tau_printed"][name]), _number(remark["tau_needed"][name]))
         for name, title in _METRICS.items()
     ]
     print_table(
-        f"Remark 2 at ε' = {remark.epsilon:g}: one draw of Laplace noise on the rates, sizes n taken as public",
+        f"Remark 2 at ε' = {remark['epsilon']:g}: one draw of Laplace noise on the rates, sizes n taken as public",
         rows,
-        headers=("", f"scale 1/ε' = {remark.scale_printed:g}, as printed", f"scale {needed}, as needed"),
+        headers=("", f"scale 1/ε' = {remark['scale_printed']:g}, as printed", f"scale {needed}, as needed"),
     )
 
 

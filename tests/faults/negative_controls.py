@@ -83,7 +83,7 @@ def _wait_for_company(folder: Path, company: int, seconds: float = 60.0) -> None
 
 
 def used_records_of_the_start() -> None:
-    """Whether records were used is looked up among the entries that were there when the ledger was opened."""
+    """Earlier use of records is looked up among the entries that were there when the ledger was opened."""
     hasher, used_by, entries = Ledger.hasher, Ledger.used_by, Ledger.entries
     at_start: list[Entry] = []
 

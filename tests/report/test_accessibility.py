@@ -24,7 +24,7 @@ def appendix(folder_of, tmp_path_factory):
     metrics = {"accuracy": 0.8, "positive_rate_by_group": {"f": 0.2, "m": 0.3}}
     (place / "exact.json").write_text(json.dumps(exact | {"metrics": metrics}))
     done = run_report(folder_of("certified"), out=place / "page.html", appendix=place / "exact.json")
-    return (place / "page-appendix.html").read_text() if done.appendix else ""
+    return (place / "page-appendix.html").read_text() if done["appendix"] else ""
 
 
 @pytest.mark.parametrize(

@@ -88,14 +88,14 @@ def test_the_limits_of_both_promises_stand_together(page_of):
 
 def test_figures_of_groups_are_on_the_page_with_their_price(page_of, report_of):
     text, figures = parsed(page_of("certified")).text, report_of("certified").groups
-    for row in figures.rows:
+    for row in figures["rows"]:
         for rate in (row.base_rate, row.selection_rate, row.true_positive_rate, row.false_positive_rate, row.accuracy):
             assert f"{rate.estimate:.3f}" in text
             assert 0 <= rate.low <= rate.estimate <= rate.high <= 1
-    assert figures.cost
-    for cost in figures.cost.values():
+    assert figures["cost"]
+    for cost in figures["cost"].values():
         assert f"wider by {cost:.4f}" in text
-    for bins in figures.calibration.values():
+    for bins in figures["calibration"].values():
         assert len(bins) == 12
 
 

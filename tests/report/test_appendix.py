@@ -23,7 +23,7 @@ def written(folder_of, tmp_path):
         file = tmp_path / "exact.json"
         file.write_text(json.dumps(content))
         done = run_report(folder_of("certified"), out=tmp_path / out, appendix=file)
-        assert done.appendix == str(tmp_path / out.replace("page", "page-appendix"))
+        assert done["appendix"] == str(tmp_path / out.replace("page", "page-appendix"))
         return (tmp_path / out).read_text(), (tmp_path / out.replace("page", "page-appendix")).read_text()
 
     return write

@@ -77,7 +77,7 @@ def test_missing_value_hides_a_point_and_breaks_no_page(comparison, tmp_path):
 
 def test_markdown_of_a_comparison(comparison, tmp_path):
     out = tmp_path / "trade.md"
-    assert run_report(comparison, out=out).format == "markdown"
+    assert run_report(comparison, out=out)["format"] == "markdown"
     text = out.read_text()
     assert "| people &lt;i&gt; | DP-SGD: private only | ε = 0.5 | 0.700 ± 0.010 |" in text
     assert "Conclusion:" in text

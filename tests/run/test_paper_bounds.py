@@ -238,8 +238,8 @@ def test_a_group_without_such_records_is_no_evidence():
     found = paper_bounds_of(released(), one_label)
     taus = found.at["printed"].tau_emp
     assert [name for name, tau in taus.items() if np.isnan(tau)] == ["equalized_odds", "false_positive_rate"]
-    assert np.isnan(found.monte_carlo.printed["equalized_odds"])
-    assert found.remark_2.tau_needed["demographic_parity"] > 0
+    assert np.isnan(found.monte_carlo["printed"]["equalized_odds"])
+    assert found.remark_2["tau_needed"]["demographic_parity"] > 0
 
 
 def test_the_rates_are_those_of_every_record_by_itself():
@@ -287,13 +287,13 @@ def test_the_measured_error_is_none_for_equal_heads_and_never_above_the_worst_ca
     before = model.params.clone()
     try:
         model.heads[:] = model.heads[0].clone()
-        assert max(paper_bounds_of(released(), data).monte_carlo.measured.values()) == 0
+        assert max(paper_bounds_of(released(), data).monte_carlo["measured"].values()) == 0
         # Half of the heads accept everybody, half nobody: the worst that ten heads can do.
         model.heads[:] = torch.tensor([0.0, 0.0, 0.0, 1.0]) * torch.tensor([1.0, -1.0] * 5)[:, None]
         errors = paper_bounds_of(released(), data).monte_carlo
-        per_rate = errors.measured["demographic_parity"] / 2
-        assert per_rate == pytest.approx(errors.at_most_per_rate * np.sqrt(10 / 9))
-        assert errors.measured["equalized_odds"] == pytest.approx(4 * per_rate)
+        per_rate = errors["measured"]["demographic_parity"] / 2
+        assert per_rate == pytest.approx(errors["at_most_per_rate"] * np.sqrt(10 / 9))
+        assert errors["measured"]["equalized_odds"] == pytest.approx(4 * per_rate)
     finally:
         model.replace_params(before)
 
@@ -302,9 +302,9 @@ def test_remark_2_as_printed_buries_what_the_needed_noise_keeps():
     found = [paper_bounds_of(released(), records(2000), random_state=seed) for seed in range(40)]
     exact = found[0].at["printed"].tau_emp["demographic_parity"]
     errors = {
-        name: np.median([abs(getattr(one.remark_2, name)["demographic_parity"] - exact) for one in found])
+        name: np.median([abs(one.remark_2[name]["demographic_parity"] - exact) for one in found])
         for name in ("tau_printed", "tau_needed")
     }
     assert errors["tau_printed"] > 3
     assert errors["tau_needed"] < 0.05
-    assert found[0].remark_2.scale_printed == 10
+    assert found[0].remark_2["scale_printed"] == 10

@@ -260,14 +260,6 @@ class CalibrationBin:
     hidden: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class AboveMedian:
-    """The noisy median of all scores, NaN if the noise left none, and the share of each group that is above it."""
-
-    median: float
-    shares: tuple[Rate, ...]
-
-
 def calibration_of(scores: ScoreCounts, *, failure_probability: float = 0.05) -> tuple[tuple[CalibrationBin, ...], ...]:
     """The bins of each group; all intervals hold together, except with this probability.
 
@@ -311,7 +303,7 @@ def _bin(
 
 def above_median(
     scores: ScoreCounts, *, parts: Sequence[tuple[int, ...]] | None = None, failure_probability: float = 0.05
-) -> AboveMedian:
+) -> tuple[float, tuple[Rate, ...]]:
     r"""Share of each group with a score above the noisy median of all; all intervals hold except with this probability.
 
     With the noisy counts of each bin, zero where they are below, the median is
@@ -329,7 +321,7 @@ def above_median(
     counts, limits = np.array(scores.counts).sum(1), bin_limits(scores)
     every = counts.sum(0).clip(min=0)
     if not every.sum():
-        return AboveMedian(median=math.nan, shares=(Rate(estimate=math.nan, low=0.0, high=1.0),) * len(parts))
+        return math.nan, (Rate(estimate=math.nan, low=0.0, high=1.0),) * len(parts)
     place = int(np.searchsorted(every.cumsum(), every.sum() / 2))
     (low, high), before = limits[place], every[:place].sum()
     part_of_bin = float((every.sum() / 2 - before) / every[place])
@@ -344,7 +336,7 @@ def above_median(
         if place:
             most = upper_rate(*_cut(scores, groups, place)[::-1], failure_probability=each)
         found.append(Rate(estimate=share(above, own.sum() - above), low=max(0.0, min(least, most)), high=most))
-    return AboveMedian(median=low + (high - low) * part_of_bin, shares=tuple(found))
+    return low + (high - low) * part_of_bin, tuple(found)
 
 
 def _cut(scores: ScoreCounts, groups: tuple[int, ...], place: int) -> tuple[NoisySum, NoisySum]:

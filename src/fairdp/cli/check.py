@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -338,9 +338,9 @@ def report(
         appendix=appendix,
     )
     # A comparison promises nothing that could be verified.
-    fields = asdict(written).items()
-    print_pairs({name: value for name, value in fields if as_json or value is not None}, as_json=as_json)
-    if written.verified is False:
+    shown = {name: value for name, value in written.items() if as_json or value is not None}
+    print_pairs(shown, as_json=as_json)
+    if written["verified"] is False:
         raise click.exceptions.Exit(1)
 
 

@@ -225,22 +225,11 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frontier:
-    """The figure of one data set, with an axis for each metric and each utility."""
-
-    dataset: str
-    n_runs: int
-    x: dict[str, Scale]
-    y: dict[str, Scale]
-    series: tuple[Series, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ComparisonReport:
     """A folder of `fairdp compare`: its figures, rows, costs, and where they come from."""
 
     name: str
-    frontiers: tuple[Frontier, ...]
+    frontiers: tuple[dict[str, Any], ...]
     rows: tuple[Row, ...]
     controls: tuple[Row, ...]
     costs: tuple[str, ...]
@@ -282,7 +271,8 @@ def _report(name: str, summary: Mapping[str, Any], origin: Mapping[str, Any]) ->
     )
 
 
-def _frontier(dataset: str, rows: list[Row]) -> Frontier:
+def _frontier(dataset: str, rows: list[Row]) -> dict[str, Any]:
+    """The figure of one data set, with an axis for each metric and each utility."""
     x = {metric: _axis(rows, f"{metric}_difference", start=84, end=620, from_zero=True) for metric in GAPS}
     y = {utility: _axis(rows, utility, start=372, end=16, from_zero=False) for utility in UTILITIES}
     budgets = sorted({row.epsilon for row in rows if row.epsilon is not None})
@@ -304,7 +294,7 @@ def _frontier(dataset: str, rows: list[Row]) -> Frontier:
                 points=tuple(_point(row, x, y, budgets) for row in ordered),
             )
         )
-    return Frontier(dataset=dataset, n_runs=rows[0].n_runs, x=x, y=y, series=tuple(series))
+    return {"dataset": dataset, "n_runs": rows[0].n_runs, "x": x, "y": y, "series": series}
 
 
 def _axis(rows: list[Row], name: str, *, start: float, end: float, from_zero: bool) -> Scale:
@@ -334,10 +324,10 @@ def _place(row: Row, name: str, scale: Scale) -> tuple[float, float, float] | No
     return scale.at(mean), scale.at(low), scale.at(high)
 
 
-def frontier_data(frontier: Frontier) -> list[list[dict[str, object]]]:
+def frontier_data(frontier: Mapping[str, Any]) -> list[list[dict[str, object]]]:
     """The points for the script of a page, which moves them to other axes: places by metric and by utility."""
     fields = ("name", "details", "x", "y")
-    return [[{name: point[name] for name in fields} for point in series.points] for series in frontier.series]
+    return [[{name: point[name] for name in fields} for point in series.points] for series in frontier["series"]]
 
 
 def conclusions(rows: Sequence[Row]) -> list[str]:

@@ -34,8 +34,6 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import Certificate, FreshRecords, NotCertified
 from fairdp.certify.rates import (
     JOINED,
-    CalibrationBin,
-    GroupRow,
     Rate,
     above_median,
     calibration_of,
@@ -123,20 +121,6 @@ Values = tuple[str, ...]
 Key = tuple[tuple[str, ...], Values]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupFigures:
-    """All groups: their rates, their calibration where scores were counted, and the price of counting them.
-
-    ``cost`` is by how much each certified bound is expected to be wider for it, ``epsilon`` what a record spent on it,
-    at the most; empty and zero where no scores were counted. ``calibration`` has the bins of each group.
-    """
-
-    rows: tuple[GroupRow, ...]
-    calibration: Mapping[str, Sequence[CalibrationBin]]
-    cost: dict[str, float]
-    epsilon: float
-
-
 @dataclass(frozen=True, eq=False)
 class PrivacyCurve:
     """Pairs (ε, δ), from ε = 0 on, that all hold of one mechanism, for a record that is added and for one removed."""
@@ -203,7 +187,7 @@ class ModelReport:
     checks: tuple[Check, ...]
     files: dict[str, str]
     exposures: tuple[Exposure, ...]
-    groups: GroupFigures | None
+    groups: dict[str, Any] | None
     estimates: Mapping[str, Any]
     verdict: Verdict
     frontier: tuple[FrontierPoint, ...] = ()
@@ -248,7 +232,7 @@ class ModelReport:
     @property
     def four_fifths(self) -> float:
         """Four fifths of the highest estimated rate; NaN without one."""
-        rows = () if self.groups is None else self.groups.rows
+        rows = () if self.groups is None else self.groups["rows"]
         known = [row.selection_rate.estimate for row in rows if not math.isnan(row.selection_rate.estimate)]
         return FOUR_FIFTHS * max(known, default=math.nan)
 
@@ -287,18 +271,22 @@ def _report(folder: Path, saved: Fitted, checks: tuple[Check, ...]) -> ModelRepo
     )
 
 
-def group_figures(certificate: Certificate) -> GroupFigures:
-    """The figures of a certificate's groups. Rates hold together with its confidence, and so do those of scores."""
+def group_figures(certificate: Certificate) -> dict[str, Any]:
+    """The rates of a certificate's groups, their calibration where scores were counted, and the price of counting them.
+
+    Rates hold together with its confidence, and so do those of scores. ``cost`` is by how much each certified bound is
+    expected to be wider for the scores, ``epsilon`` what a record spent on them at the most.
+    """
     rows, scores = group_table(certificate), certificate.scores
     if scores is None:
-        return GroupFigures(rows=rows, calibration={}, cost={}, epsilon=0.0)
+        return {"rows": rows, "calibration": {}, "cost": {}, "epsilon": 0.0}
     bins = calibration_of(scores, failure_probability=certificate.registration.failure_probability)
-    return GroupFigures(
-        rows=rows,
-        calibration=dict(zip(certificate.group_names, bins, strict=True)),
-        cost={metric: value for metric, value in cost_of_scores(certificate).items() if not math.isnan(value)},
-        epsilon=max(scores.epsilons),
-    )
+    return {
+        "rows": rows,
+        "calibration": dict(zip(certificate.group_names, bins, strict=True)),
+        "cost": {metric: value for metric, value in cost_of_scores(certificate).items() if not math.isnan(value)},
+        "epsilon": max(scores.epsilons),
+    }
 
 
 def exposures_of(privacy: PrivacySpent, certificate: Certificate | NotCertified) -> list[Exposure]:
@@ -545,8 +533,8 @@ def ll144(report: ModelReport, asked: str) -> Profile:
     median = None
     if certificate.scores is not None:
         failure = certificate.registration.failure_probability
-        seen = above_median(certificate.scores, parts=list(rated.values()), failure_probability=failure)
-        score_rates, median = dict(zip(rated, seen.shares, strict=True)), seen.median
+        median, shares = above_median(certificate.scores, parts=list(rated.values()), failure_probability=failure)
+        score_rates = dict(zip(rated, shares, strict=True))
     n = sum(sum(map(sum, group)) for group in certificate.counts)
     tables = tuple(_table(roles, found, rates, score_rates, certificate, n) for roles, found in parts.items())
     values = dict.fromkeys(value for _, own in known for value in own if _unknown((value,)))

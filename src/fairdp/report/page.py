@@ -10,7 +10,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -96,20 +95,6 @@ _FACTS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrittenReport:
-    """The file that was written; ``verified`` is None where there is nothing to verify.
-
-    ``appendix`` is the file with exact figures that belongs to it, None if none was asked for.
-    """
-
-    out: str
-    format: str
-    verified: bool | None
-    bytes: int
-    appendix: str | None = None
-
-
 def run_report(
     folder: Path,
     *,
@@ -120,8 +105,8 @@ def run_report(
     card: Path | None = None,
     profile: str | None = None,
     appendix: Path | None = None,
-) -> WrittenReport:
-    """Write the report of a saved model, or of a comparison.
+) -> dict[str, Any]:
+    """Write the report of a saved model, or of a comparison; returns what was written, as the command prints it.
 
     Parameters
     ----------
@@ -154,7 +139,7 @@ def run_report(
         )
         content = _render(f"comparison{FORMATS[format]}.jinja", read_comparison(folder))
         write_out(out, content)
-        return WrittenReport(out=str(out), format=format, verified=None, bytes=len(content))
+        return {"out": str(out), "format": format, "verified": None, "bytes": len(content), "appendix": None}
     own = out.with_name(f"{out.stem}-appendix{out.suffix}") if appendix is not None else None
     if own is not None:
         _refuse_foreign(own)
@@ -176,13 +161,13 @@ def run_report(
     write_out(out, content)
     if exact is not None and own is not None:
         write_out(own, exact)
-    return WrittenReport(
-        out=str(out),
-        format=format,
-        verified=report.verified,
-        bytes=len(content),
-        appendix=None if own is None else str(own),
-    )
+    return {
+        "out": str(out),
+        "format": format,
+        "verified": report.verified,
+        "bytes": len(content),
+        "appendix": None if own is None else str(own),
+    }
 
 
 def _refuse_beside_comparison(folder: Path, *, comparison: Path | None, **others: Path | str | None) -> None:
@@ -236,7 +221,7 @@ def render_model(
         features=features(report.schema),
         checklists=checklists(report, card),
         attack=attack_chart(report.exposures),
-        rates=rate_chart(report.groups.rows, report.four_fifths) if report.groups else None,
+        rates=rate_chart(report.groups["rows"], report.four_fifths) if report.groups else None,
         verdict=verdict_in_words(report.verdict),
         frontier=frontier,
         front_matter=_front_matter(report),

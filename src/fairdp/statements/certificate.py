@@ -76,7 +76,7 @@ def certificate_statement(certificate: Certificate | NotCertified) -> str:
 
 
 def promise_of_export(certificate: Certificate | NotCertified, *, by_schema: bool) -> str:
-    """What holds for a model that another program runs."""
+    """The promise for a model that another program runs."""
     if isinstance(certificate, NotCertified):
         return f"No bound on a gap between groups is claimed, because {certificate.explanation}."
     encoded = " by the schema in model.json" if by_schema else ""
@@ -307,7 +307,7 @@ def how_sure(certificate: Certificate | NotCertified) -> str:
 
 
 def rates_in_short(certificate: Certificate | NotCertified) -> str:
-    """What is shown of the rates of groups."""
+    """The part of the rates of groups that is shown."""
     if isinstance(certificate, Certificate):
         return "Rates by group are shown with intervals, and gaps are bounded."
     return "No rates by group are released; `fairdp evaluate` shows them to the data holder."
@@ -320,6 +320,6 @@ def bounds_answer(certificate: Certificate) -> str:
 
 
 def spent_answer(certificate: Certificate) -> str:
-    """What a certificate of fresh records cost them, in one line."""
+    """The cost of a certificate to its fresh records, in one line."""
     sizes = getattr(certificate.about and certificate.about.records, "sizes_epsilon", 0.0)
     return f"epsilon {rounded_up(certificate.epsilon + sizes)}, charged to the new records only"

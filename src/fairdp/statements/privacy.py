@@ -335,7 +335,7 @@ def mechanism_in_short(spent: PrivacySpent) -> str:
 
 
 def accounting_in_short(spent: PrivacySpent) -> str:
-    """How releases were composed, in a few words."""
+    """The composition of the releases, in a few words."""
     if not spent.is_private:
         return "There is nothing to account for."
     if spent.selection is not None:

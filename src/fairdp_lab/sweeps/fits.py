@@ -497,7 +497,7 @@ def _moved(model: FairDPClassifier, test: GroupedData) -> dict[str, list[float]]
 
 def heads_error(model: FairDPClassifier, test: GroupedData) -> dict[str, float]:
     """Standard errors that the paper's Monte Carlo formula stands for, over the heads; none of a single head."""
-    measured = paper_bounds_of(model, test).monte_carlo.measured
+    measured = paper_bounds_of(model, test).monte_carlo["measured"]
     return {name: measured[name] for name in METRICS} if len(model.score_model_.heads) > 1 else {}
 
 
