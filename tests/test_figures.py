@@ -99,8 +99,9 @@ def test_that_check_notices_another_figure(figure, changed):
         assert_as_kept({**kept, figure: changed(kept[figure])}, kept)
 
 
-def test_that_check_notices_another_training():
+@pytest.mark.parametrize("change", [{"clip_norm": 1.02}, {"n_steps": 31}, {"random_state": 1}], ids=str)
+def test_that_check_notices_another_training(change):
     """The norm is one by default: two hundredths more move the noise by as much."""
-    case = run_figures.partial(run_figures.fit, "table", {"method": "dpsgd", "clip_norm": 1.02})
+    case = run_figures.partial(run_figures.fit, "table", {"method": "dpsgd", **change})
     with pytest.raises(AssertionError):
         assert_as_kept(run_figures.lasting(run_figures.run(case)), KEPT["table method=dpsgd"])

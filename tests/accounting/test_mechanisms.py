@@ -114,6 +114,11 @@ def test_two_accountants_of_others_agree(q, sigma, steps):
     assert spent(q, sigma, steps) == pytest.approx(theirs_prv, abs=0.02)
 
 
+@pytest.mark.parametrize(("q", "sigma", "steps"), [(0.01, 1.0, 500), (0.1, 2.0, 100), (0.01, 2.0, 2000)])
+def test_pld_states_less_than_moments(q, sigma, steps):
+    assert spent(q, sigma, steps) < spent(q, sigma, steps, accountant="rdp")
+
+
 def test_pld_is_monotone_along_a_line_of_each():
     for line in (
         [spent(q, 2.0, 200) for q in (0.1, 0.05)],
@@ -124,12 +129,32 @@ def test_pld_is_monotone_along_a_line_of_each():
         assert all(more > less for more, less in pairwise(line))
 
 
+@settings(max_examples=12, deadline=None)
+@given(
+    q=st.floats(0.001, 0.5), sigma=st.floats(0.6, 5.0), steps=st.integers(1, 3000), exponent=st.floats(-8.0, -3.0)
+)  # fmt: skip
+def test_moments_move_with_rate_noise_steps_and_delta_as_they_must(q, sigma, steps, exponent):
+    delta, rounding = 10**exponent, 1e-9
+    base = spent(q, sigma, steps, delta, "rdp")
+    assert spent(min(1.0, 1.3 * q), sigma, steps, delta, "rdp") >= base - rounding
+    assert spent(q, 1.2 * sigma, steps, delta, "rdp") <= base + rounding
+    assert spent(q, sigma, 2 * steps, delta, "rdp") >= base - rounding
+    assert spent(q, sigma, steps, 10 * delta, "rdp") <= base + rounding
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 8.0])
 @pytest.mark.parametrize(("q", "steps"), [(0.01, 2000), (0.1, 200), (1.0, 1)])
 def test_the_noise_for_a_budget_spends_nearly_all_of_it_and_never_more(epsilon, q, steps):
     budget = PrivacyBudget(epsilon=epsilon, delta=DELTA)
     multiplier = noise_multiplier_for(budget, sample_rate=q, n_steps=steps)
     assert 0.999 * epsilon <= spent(q, multiplier, steps) <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 30.0])
+def test_unusual_budgets_are_met_too(epsilon):
+    budget = PrivacyBudget(epsilon=epsilon, delta=DELTA)
+    multiplier = noise_multiplier_for(budget, sample_rate=0.05, n_steps=100, accountant="rdp")
+    assert 0.999 * epsilon <= spent(0.05, multiplier, 100, accountant="rdp") <= epsilon
 
 
 def test_noisy_counts_add_to_the_bill():
@@ -644,6 +669,19 @@ def test_queries_get_the_shares_that_they_are_given():
     for query in plan.recipe.queries:
         together = query.n_looks * plan.query_stds[query.what] ** -2
         assert together / whole == pytest.approx(query.share, rel=1e-4)
+
+
+@pytest.mark.parametrize(("parity", "n_groups"), CASES)
+def test_queries_leave_most_for_the_steps(parity, n_groups):
+    asked = queries_of(replace(CONFIG, parity=parity, query="centre", query_share=0.03), n_groups)
+    assert 0.04 <= sum(query.share for query in asked) <= 0.4
+
+
+def test_a_recipe_without_queries_pays_for_none():
+    recipe = replace(fairdp_frontier(CONFIG, (500.0, 500.0)), queries=())
+    plan = make_plan(recipe, BUDGET, n_steps=60)
+    assert plan.query_stds == {}
+    assert {mechanism.surveys_multiplier for mechanism in plan.mechanisms} == {0.0}
 
 
 def test_a_plan_names_the_queries_of_its_recipe():

@@ -268,6 +268,15 @@ def test_widths_are_those_of_the_construction(sizes, rates, epsilon, n_noise_ter
     assert difference_bound - gap == pytest.approx(slack, rel=0.025)
 
 
+def test_more_people_or_more_epsilon_never_widen_much():
+    widths = [
+        pair_bound(typical(n, 0.2, e, 1), typical(n, 0.1, e, 1), failure_probability=0.05)[0]
+        for n, e in [(200, 0.5), (200, 1.0), (800, 1.0), (3200, 1.0)]
+    ]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 0.13
+
+
 def test_a_small_ratio_bound_by_the_same_prototype():
     high, low = typical(4358, 0.13, 1.0, 2), typical(2154, 0.12, 1.0, 2)
     assert 1 / pair_bound(high, low, failure_probability=0.05)[1] == pytest.approx(0.811, abs=0.003)

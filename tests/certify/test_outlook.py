@@ -232,6 +232,12 @@ def test_a_share_by_hand():
     assert smallest_share(-5, total=-2, **settings) == 0.0
 
 
+def test_a_share_of_a_million_records():
+    # 1/3 − 2.326 · √(2/9 / 10⁶) = .33224, and the noise of a few records changes little.
+    share = smallest_share(333_333, total=1_000_000, epsilon=1.0, failure_probability=0.01)
+    assert share == pytest.approx(0.33224, abs=2e-5)
+
+
 def laplace(rng, epsilon, n_draws, n_noise_terms):
     draws = rng.geometric(1 - np.exp(-epsilon), (2, n_draws, n_noise_terms)).sum(2)
     return draws[0] - draws[1]

@@ -5,6 +5,7 @@ import datetime
 import decimal
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -170,6 +171,28 @@ def test_that_check_notices_columns_that_are_typed_as_a_whole(cells, categories)
     assert_each_row_is_encoded_alone(from_csv(schema, 2), rows)
     with pytest.raises(AssertionError):
         assert_each_row_is_encoded_alone(typed_by_column(schema), rows)
+
+
+def test_that_check_notices_standardising_by_the_mean():
+    """Each row's number follows from its cell and from the bounds that are declared, never from the other rows."""
+    schema = TableSchema(
+        columns=(Numeric(name="n", low=0, high=10),),
+        label="y",
+        positive="1",
+        negative="0",
+        sensitive=("s",),
+        groups=(("f", "m"),),
+    )
+    rows = [{"n": cell, "y": "1", "s": "f"} for cell in ("1", "2", "7")]
+    declared = from_csv(schema, 2)
+
+    def standardised(rows: list[Row]):
+        encoded = declared(rows)
+        return SimpleNamespace(X=encoded.X - encoded.X.mean(0), y=encoded.y, groups=encoded.groups)
+
+    assert_each_row_is_encoded_alone(declared, rows)
+    with pytest.raises(AssertionError):
+        assert_each_row_is_encoded_alone(standardised, rows)
 
 
 BIG = [None, 0, 1, -3, 10, 2**53 + 1, 2**63 - 1]

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from opacus.accountants import PRVAccountant, RDPAccountant
 
 from fairdp.accounting.mechanisms import PrivacyBudget, SampledGaussian, epsilon_spent, steps_within
 from fairdp.planning import plan_report
@@ -51,6 +52,23 @@ def test_the_noise_that_the_paper_needs(epsilon, by_moments, by_pld):
     found = [privacy_of(epsilon=epsilon, accountant=name, **PAPER) for name in ("rdp", "pld")]
     assert [spent.noise_multiplier for spent in found] == pytest.approx([by_moments, by_pld], abs=0.006)
     assert all(0.999 * epsilon <= spent.epsilon <= epsilon for spent in found)
+
+
+def opacus_epsilon(sigma: float, accountant: str) -> float:
+    account = {"rdp": RDPAccountant, "pld": PRVAccountant}[accountant]()
+    account.history = [(sigma, PAPER["sample_rate"], PAPER["n_steps"])]
+    if accountant == "rdp":
+        return account.get_epsilon(1e-5)
+    return account._get_dprv(eps_error=1e-3, delta_error=1e-8).compute_epsilon(1e-5, 1e-8, 1e-3)[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("accountant", ["rdp", "pld"])
+def test_accountants_of_others_agree_about_given_noise(accountant):
+    """Negative control: noise that is two percent less is noticed."""
+    spent = privacy_of(noise_multiplier=1.98, accountant=accountant, **PAPER).epsilon
+    assert spent == pytest.approx(opacus_epsilon(1.98, accountant), rel=5e-3)
+    assert spent != pytest.approx(opacus_epsilon(1.94, accountant), rel=5e-3)
 
 
 def tiers(first):
