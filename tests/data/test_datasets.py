@@ -192,6 +192,15 @@ def test_spreadsheet_names_stand_in_the_second_row(monkeypatch):
     assert credit.canonical_csv(b"", suffix=".xls") == csv_bytes(made_up())
 
 
+def test_a_spreadsheet_without_its_reader_says_what_to_install(monkeypatch):
+    def read_excel(*_, **__):
+        raise ImportError("Missing optional dependency 'xlrd'.")
+
+    monkeypatch.setattr(pd, "read_excel", read_excel)
+    with pytest.raises(ValueError, match=r"install xlrd, or save it as CSV and give that with --from\.$"):
+        credit.canonical_csv(b"", suffix=".xls")
+
+
 @pytest.mark.needs_data("credit")
 def test_counts_of_the_real_file(real):
     assert len(real) == 30_000
@@ -264,7 +273,20 @@ def test_folder_without_faces_or_with_a_broken_image_is_refused(tmp_path):
         utkface.pack_utkface(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken"])
+def test_without_pillow_packing_says_what_to_install(faces_folder, monkeypatch):
+    # What Python does for an import of a module that is not installed.
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ValueError, match=r"needs pillow; run pip install 'fairdp\[images\]'\.$"):
+        utkface.pack_utkface(faces_folder)
+
+
+def archive_of_other_arrays() -> bytes:
+    content = io.BytesIO()
+    np.savez(content, pixels=np.zeros((2, 48, 48), dtype=np.uint8))
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04 broken", archive_of_other_arrays()])
 def test_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "utkface48.npz").write_bytes(content)
     with pytest.raises(ValueError, match=r"^utkface48\.npz is damaged or another file; get the data set again\.$"):
@@ -282,6 +304,15 @@ def test_counts_of_the_real_file_utkface(real_faces):
     assert real_faces.counts == {"images": 23_705, "age > 35": 8_598, "white": 10_078}
     cells = np.bincount(2 * real_faces.groups + real_faces.labels)
     assert cells.tolist() == [5_239, 4_839, 9_868, 3_759]
+
+
+@pytest.mark.needs_data("utkface")
+def test_real_names_follow_the_pattern_and_agree_with_the_arrays(real_faces):
+    matches = [utkface.FILE_NAME.fullmatch(str(name)) for name in real_faces.img_name]
+    assert len(matches) == 23_705
+    assert all(matches)
+    assert [int(match["age"]) for match in matches] == real_faces.age.tolist()
+    assert [int(match["race"]) for match in matches] == real_faces.race.tolist()
 
 
 @pytest.mark.needs_data("utkface")
@@ -326,6 +357,45 @@ def test_card_tells_the_truth(loaded, name):
     assert all((card.title, card.label, card.licence, card.source, card.citation))
 
 
+def cell_sizes(data) -> np.ndarray:
+    """Rows of each group (rows) and label (columns)."""
+    return np.bincount(2 * data.groups + data.y, minlength=2 * data.n_groups).reshape(-1, 2)
+
+
+@pytest.mark.needs_data("adult")
+def test_adult_keeps_its_published_split(loaded):
+    data = loaded("adult")
+    assert data.train.group_sizes.tolist() == [10_771, 21_790]
+    assert cell_sizes(data.test).tolist() == [[4_831, 590], [7_604, 3_256]]
+    assert data.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "n_test", "parity", "opportunity", "odds"),
+    [
+        pytest.param("adult", 16_281, "4.373e-05", "3.166e-04", "3.701e-04", marks=pytest.mark.needs_data("adult")),
+        pytest.param("credit", 6_000, "1.10e-04", "4.85e-04", "6.28e-04", marks=pytest.mark.needs_data("credit")),
+        pytest.param("utkface", 4_741, "1.36e-04", "3.74e-04", "6.05e-04", marks=pytest.mark.needs_data("utkface")),
+    ],
+)
+def test_errors_of_the_paper_follow_from_the_test_rows(loaded, name, n_test, parity, opportunity, odds):
+    """The paper's table is 1 / (2 √10 n) summed over the groups, over the positives, over all cells."""
+    sizes = cell_sizes(loaded(name).test)
+    assert sizes.sum() == n_test
+    for summed, printed in ((sizes.sum(axis=1), parity), (sizes[:, 1], opportunity), (sizes, odds)):
+        error = (1 / (2 * np.sqrt(10) * summed)).sum()
+        digits = len(printed.split("e")[0]) - 2
+        assert f"{error:.{digits}e}" == printed
+
+
+@pytest.mark.needs_data("credit")
+def test_the_credit_split_depends_on_its_seed_alone_and_keeps_the_cells(loaded):
+    data, again, other = loaded("credit"), load_dataset("credit"), load_dataset("credit", split_seed=1)
+    np.testing.assert_array_equal(data.test.X, again.test.X)
+    assert not np.array_equal(data.test.X, other.test.X)
+    assert cell_sizes(data.test).tolist() == cell_sizes(other.test).tolist()
+
+
 @pytest.mark.needs_data("credit")
 def test_nobody_is_on_both_sides_of_the_credit_split():
     train, test = _frames("credit", sources.find("credit"), 0)
@@ -362,12 +432,35 @@ def test_missing_files_say_what_to_run(monkeypatch):
         load_dataset("credit", fetch_missing=False)
 
 
+def test_missing_files_are_fetched(monkeypatch, tmp_path):
+    asked = []
+
+    def fetch(name: str):
+        asked.append(name)
+        return tmp_path
+
+    monkeypatch.setattr(sources, "find", lambda _: None)
+    monkeypatch.setattr(sources, "fetch", fetch)
+    monkeypatch.setattr(sources, "verify", lambda *_: ("note",))
+    monkeypatch.setattr(sources, "_load_table", lambda *given: given)
+    assert load_dataset("adult", split_seed=3) == ("adult", tmp_path, ("note",), 3, ("sex",))
+    assert asked == ["adult"]
+
+
 def test_listing_the_data_sets_waits_for_no_heavy_import():
     program = (
         "import sys, fairdp.data.catalog; print(sorted({'pandas', 'torch', 'scipy', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_groups_of_a_card_are_those_of_its_first_column(loaded):
+    """What is protected where nothing is said; the file of every card can be protected by something."""
+    for card in DATASETS.values():
+        assert card.sensitive
+    named = load_dataset("synthetic", sensitive=("group",))
+    np.testing.assert_array_equal(named.train.groups, loaded("synthetic").train.groups)
 
 
 CASES = [
@@ -535,6 +628,38 @@ def test_given_the_inputs_the_label_does_not_depend_on_the_group(population, rec
         excess = records.y[chosen].sum() - probability[chosen].sum()
         deviation = math.sqrt((probability[chosen] * (1 - probability[chosen])).sum())
         assert abs(excess / deviation) < stats.norm.isf(FALSE_ALARM / 2)
+
+
+def test_without_bias_every_group_has_the_same_rates():
+    rates = synthetic_population(n_groups=5, bias=0).rates(np.arange(10.0), 0.3)
+    for values in (rates.selection, rates.true_positive, rates.false_positive):
+        assert np.ptp(values) == 0
+
+
+@pytest.mark.parametrize(("b", "rate"), [(0.0, 1.0), (-1.0, 0.0)])
+def test_a_rule_that_is_constant_has_rates_of_nought_or_one(b, rate):
+    rates = synthetic_population().rates(np.zeros(10), b)
+    assert rates.selection.tolist() == rates.true_positive.tolist() == rates.false_positive.tolist() == [rate] * 2
+
+
+def test_rates_of_both_labels_mix_to_the_selection_rate(population):
+    rates = population.rates(*RULE)
+    positive = np.array([population.positive_rate(group) for group in range(3)])
+    mixed = positive * rates.true_positive + (1 - positive) * rates.false_positive
+    np.testing.assert_allclose(mixed, rates.selection, atol=1e-12)
+
+
+def test_default_shares_fall_from_the_first_group_to_the_last():
+    assert synthetic_population().group_shares == pytest.approx((2 / 3, 1 / 3))
+    assert synthetic_population(n_groups=4).group_shares == pytest.approx((0.4, 0.3, 0.2, 0.1))
+
+
+def test_the_same_seed_draws_the_same_records(population):
+    first, again = (population.sample(50, np.random.default_rng(3)) for _ in range(2))
+    for name in ("X", "y", "groups"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+    assert first.group_names == ("group 0", "group 1", "group 2")
+    assert first.X.dtype == np.float32
 
 
 def test_positive_rate_by_hand():

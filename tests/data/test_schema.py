@@ -219,6 +219,19 @@ def test_a_word_is_no_number_and_counts_as_missing():
         assert column.read(values)[1] == treated
 
 
+@pytest.mark.parametrize("n_words", [1, 5])
+def test_words_are_missing_however_many_there_are(n_words):
+    """The type of a column is declared: it does not follow the majority of its cells."""
+    column = Numeric(name="x", low=0, high=1, missing="indicator")
+    features = column.encode(pd.Series(["1", *["word"] * n_words], dtype=object))
+    assert features.tolist() == [[1, 0], *[[0.5, 1]] * n_words]
+
+
+@pytest.mark.parametrize("column", [Numeric(name="x", low=0, high=1), Categorical(name="x", categories=("a", "b"))])
+def test_no_rows_have_no_features(column):
+    assert column.encode(pd.Series([], dtype=float)).shape == (0, len(column.feature_names))
+
+
 @pytest.mark.parametrize("dtype", [object, "string[pyarrow]"])
 def test_declared_words_and_numbers_are_missing_in_their_column(dtype):
     values = pd.Series(["5", "-9", "-9.0", "unknown", "much", "", "11", "9999-12-31"], dtype=dtype)

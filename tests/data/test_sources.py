@@ -5,6 +5,7 @@ import io
 import subprocess
 import zipfile
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -67,6 +68,14 @@ def test_users_folder_comes_before_the_cache(places):
     assert sources.find("adult") == cache / "adult"
     put(own, "adult", ADULT)
     assert sources.find("adult") == sources.find("adult_full") == own / "adult"
+
+
+def test_half_a_data_set_is_none(places):
+    put(places[0], "adult", {"adult.data": ADULT["adult.data"]})
+    assert sources.find("adult") is None
+    # The half of the user does not hide the whole in the cache.
+    put(places[1], "adult", ADULT)
+    assert sources.find("adult") == places[1] / "adult"
 
 
 def test_cache_is_in_the_home_folder_by_default(monkeypatch, tmp_path):
@@ -200,6 +209,13 @@ def test_utkface_folder_is_packed_checked_by_counts_and_its_licence_shown(places
     assert read_utkface(folder).age.tolist() == [20, 40]
     assert sources.fetch("utkface", source=folder / "utkface48.npz") == folder
     assert sources.fetch("utkface", source=folder) == folder
+
+
+def test_a_damaged_file_of_utkface_is_refused(places, tmp_path):
+    np.savez(tmp_path / "utkface48.npz", pixels=np.zeros(3))
+    with pytest.raises(ValueError, match=r"^utkface48\.npz is damaged or another file"):
+        sources.fetch("utkface", source=tmp_path / "utkface48.npz")
+    assert files_below(places[1]) == []
 
 
 @pytest.mark.parametrize("name", ["synthetic", "iris"])
