@@ -34,6 +34,12 @@ def test_a_folder_with_the_marker_is_replaced_whole(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_an_empty_folder_is_used(tmp_path):
+    (tmp_path / "out").mkdir()
+    write_folder(tmp_path / "out", NEW, **KIND)
+    assert contents_of(tmp_path / "out") == NEW
+
+
 def test_a_folder_with_other_files_is_never_replaced(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"cat")

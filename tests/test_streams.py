@@ -51,6 +51,10 @@ def test_purposes_and_steps_have_streams_of_their_own():
     assert len(set(words)) == len(words)
 
 
+def test_whoever_needs_more_words_has_their_own():
+    assert len({Stream(KEY).beside(number).words(2).tobytes() for number in range(50)}) == 50
+
+
 def test_the_chain_repeats_from_any_of_its_states():
     chain = Chain(KEY)
     chain.step()

@@ -1,6 +1,7 @@
 """`fairdp certify` and `fairdp verify`: new certificates on fresh records, each of which counts once."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from fairdp.certify.certificate import UNUSED, UNUSED_UNCHECKED
 from fairdp.ledger.ledger import Ledger, ledger_path
+from fairdp.releases import watching
 from forgeries import certificate_with, forge
 
 ONE = ("--certify-metrics", "demographic_parity")
@@ -287,6 +289,23 @@ def test_a_second_certificate_of_the_same_counts_has_other_noise(run, model):
         found.append(certificate()["counts"])
     assert found[0] != found[1]
     assert len(certificate()["about"]["records"]["earlier"]) == 2
+
+
+def test_a_seed_that_is_used_again_does_not_repeat_the_noise_on_other_records(run, model, tmp_path, monkeypatch):
+    """Were the noise on two tables the same, the difference of their released counts would be exact."""
+    noise = []
+    for copy, seed in (("one", 1), ("two", 2), ("three", 1)):
+        monkeypatch.chdir(shutil.copytree(tmp_path, tmp_path / copy, ignore=shutil.ignore_patterns("one", "two", copy)))
+        monkeypatch.setenv("FAIRDP_LEDGER", str(tmp_path / copy / "ledger.sqlite"))
+        people(seed=seed)[4:].to_csv("fresh.csv", index=False)
+        seen = {}
+        with watching(lambda release, seen=seen: seen.setdefault(release.purpose, release) and release.noisy):
+            assert run("certify", "model", "fresh.csv", "--epsilon", 0.2, "--seed", 7, *ONE).code == 0
+        noise.append({purpose: np.subtract(one.noisy, one.exact).tolist() for purpose, one in seen.items()})
+    first, other, again = noise
+    assert "look" in first
+    assert first == again
+    assert [purpose for purpose in first if first[purpose] == other[purpose]] == []
 
 
 def test_records_are_noted_before_their_certificate_is_written(run, refused, model, monkeypatch):

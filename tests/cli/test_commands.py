@@ -266,6 +266,15 @@ def test_a_seed_repeats_a_run_and_no_seed_does_not(answer, table, tmp_path):
         assert all(left != right for left, right in zip(first, another, strict=True))
 
 
+def test_parquet_gives_the_same_model_as_csv(answer, table, tmp_path):
+    pd.read_csv(table).to_parquet(tmp_path / "loans.parquet")
+    columns = ("--label", "approved", "--sensitive", "sex")
+    for name in ("loans.csv", "loans.parquet"):
+        answer("fit", tmp_path / name, *columns, *UNCERTIFIED, "--out", tmp_path / f"{name}.model")
+    first, again = ((tmp_path / f"loans.{kind}.model/model.safetensors").read_bytes() for kind in ("csv", "parquet"))
+    assert first == again
+
+
 def test_options_reach_the_run(answer):
     chosen = ("--clip-norm", 0.5, "--n-members", 3, "--noise-allocation", "average", "--delta", 1e-6)
     report = answer("fit", "--dataset", "synthetic", *UNCERTIFIED, *chosen, "--model", "logistic", "--method", "fairdp")

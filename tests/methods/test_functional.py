@@ -36,6 +36,12 @@ from functional_cases import matrix_of, records, source
 from statistical import assert_plausible
 
 
+def test_the_polynomial_of_no_records_is_zero():
+    found = coefficients(features_of(np.zeros((0, 3))), np.zeros(0, int))
+    assert found.size > 0
+    assert not found.any()
+
+
 @lru_cache
 def largest_changes(n_features: int, n_active: int | None) -> PartScales:
     """Largest L1 norm of each part over single records: a grid, its scalings, random ones and the worst on paper."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from fairlearn.metrics import MetricFrame, demographic_parity_difference, equalized_odds_difference, true_positive_rate
 
@@ -69,6 +70,18 @@ class TestOfModels:
         with pytest.raises(ValueError, match=r"y holds 'maybe', but the model knows the labels 'no' and 'yes'"):
             model.evaluate(X, np.where(y == 1, "maybe", "no"), sensitive_features=sex)
 
+    def test_frames_of_polars(self):
+        X, y, sex = people()
+        frame, groups = pl.DataFrame(X, schema=["x", "y", "z"]), pl.DataFrame({"sex": sex})
+        model = FairDPClassifier(**SHORT, random_state=0).fit(frame, pl.Series(y), sensitive_features=groups)
+        assert model.feature_names_in_.tolist() == ["x", "y", "z"]
+        pandas = FairDPClassifier(**SHORT, random_state=0).fit(frame.to_pandas(), y, sensitive_features=sex)
+        np.testing.assert_array_equal(model.predict(frame), pandas.predict(frame.to_pandas()))
+        evaluated = model.evaluate(frame, pl.Series(y), sensitive_features=groups["sex"])
+        expected = pandas.evaluate(frame.to_pandas(), y, sensitive_features=sex)
+        pd.testing.assert_frame_equal(evaluated.by_group, expected.by_group)
+        assert set(evaluated.by_group.index) == {"f", "m"}
+
     def test_a_rule_by_group_is_evaluated_by_group(self):
         X, y, sex = people()
         model = fitted(method="dp_postprocess", sample_rate=0.5)
@@ -117,6 +130,12 @@ class TestIntervals:
         frame = Evaluation(y, y, scores=y - 0.5, groups=groups, group_names=("a", "b"), sensitive_features=groups)
         assert np.isnan(frame.by_group.loc[0, "true_positive_rate"])
         assert frame.intervals.loc["equal_opportunity_difference"].isna().all()
+
+    def test_it_shows_itself_as_tables(self):
+        page = evaluated()._repr_html_()
+        assert page.count("<table") == 2
+        assert "Intervals at confidence 0.95" in page
+        assert "demographic_parity_difference" in repr(evaluated())
 
     @pytest.mark.parametrize("confidence", [0, 1, 95])
     def test_a_confidence_that_is_none_is_refused(self, confidence):

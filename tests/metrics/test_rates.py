@@ -273,6 +273,13 @@ def test_a_rate_of_zero_accepts_nobody_and_has_no_ratio():
     assert found["accuracy"] == 0.5
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.3, 0.99, 1.0])
+def test_scores_that_are_all_equal_have_no_gap_at_any_rate(rate):
+    found = matched(rate, scores=np.zeros(8))
+    assert found["positive_rate"] == pytest.approx(rate)
+    assert gaps(found) == pytest.approx([0, 0, 0, 0])
+
+
 @pytest.mark.parametrize("n_positive", range(9))
 def test_equal_scores_count_as_the_mean_over_all_ways_to_break_the_tie(n_positive):
     scores = np.array([1, 1, 0, -1, 1, 0, 0, -1.0])
@@ -295,6 +302,27 @@ def test_at_its_own_positive_rate_a_model_has_its_own_metrics(seed):
     assert found.keys() == own.keys()
     for name, value in own.items():
         assert found[name] == pytest.approx(value), name
+
+
+def test_a_smaller_gap_of_a_stricter_model_is_gone_at_the_same_positive_rate():
+    """A model that refuses nearly everybody has a smaller gap than its control only until the rates are matched."""
+    y, scores, groups = scored_sample(4000, np.random.default_rng(0))
+    plain = evaluate_decisions(y, scores, groups, GROUP_NAMES)
+    strict = evaluate_decisions(y, scores - 2.5, groups, GROUP_NAMES)
+    control = matched(strict["positive_rate"], y=y, scores=scores, groups=groups)
+    assert gaps(strict)[0] < gaps(plain)[0] / 2
+    assert gaps(control) == pytest.approx(gaps(strict))
+    assert control["accuracy"] == pytest.approx(strict["accuracy"])
+
+
+def test_the_order_of_the_records_does_not_matter():
+    rng = np.random.default_rng(0)
+    y, scores, groups = scored_sample(200, rng)
+    scores, order = np.round(scores), rng.permutation(200)
+    found = matched(0.3, y=y, scores=scores, groups=groups)
+    shuffled = matched(0.3, y=y[order], scores=scores[order], groups=groups[order])
+    for name, value in found.items():
+        assert shuffled[name] == pytest.approx(value), name
 
 
 def test_only_the_order_of_the_scores_matters_to_the_decisions():

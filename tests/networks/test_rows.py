@@ -450,6 +450,11 @@ class TestCounts:
         with pytest.raises(ParameterError, match="at least 8 × 8 pixels, got"):
             OrientedGradients(shape)
 
+    def test_nothing_is_trained_or_saved(self):
+        layer = OrientedGradients(FACE)
+        assert list(layer.parameters()) == []
+        assert layer.state_dict() == {}
+
 
 class TestByHand:
     @pytest.mark.parametrize("bin_", range(N_ORIENTATIONS))
@@ -499,6 +504,13 @@ class TestPromises:
         layer, X = OrientedGradients(FACE), images(4)
         assert torch.allclose(layer(X + 0.5), layer(X), atol=1e-4)
         assert layer(torch.full((1, *FACE), 0.7)).abs().max() == 0
+
+    def test_contrast_changes_little(self):
+        layer, X = OrientedGradients(FACE), images(4)
+        assert torch.allclose(layer(X / 4), layer(X), atol=2e-2)
+
+    def test_the_same_images_have_the_same_features(self):
+        assert torch.equal(OrientedGradients(FACE)(images(5)), OrientedGradients(FACE)(images(5)))
 
     @pytest.mark.parametrize("shape", [FACE, (3, 28, 40)])
     def test_records_stay_apart(self, shape):

@@ -204,3 +204,10 @@ def test_weights_are_applied_to_what_clipping_leaves():
     gradients = torch.tensor([[0.1, 0.0], [0.0, 50.0]])
     clip_and_add([WrittenTerm(gradients, slice(0, 2))], torch.full((2,), 0.5), clip_norm=1.0, total=total)
     torch.testing.assert_close(total, torch.tensor([0.05, 0.5 * MARGIN]), rtol=2e-5, atol=0)
+
+
+def test_a_gradient_of_zero_adds_zero():
+    """It has no direction: nought over nought would make a sum that is no number."""
+    total = torch.zeros(2)
+    clip_and_add([WrittenTerm(torch.zeros(1, 2), slice(0, 2))], torch.ones(1), clip_norm=1.0, total=total)
+    assert total.tolist() == [0, 0]

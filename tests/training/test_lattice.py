@@ -45,6 +45,11 @@ def test_that_check_notices_a_scale_or_a_place_one_percent_off(std, value):
     assert chi_square_pvalue(drawn(1_000_000), std, value, 200) < FALSE_ALARM
 
 
+def test_each_key_has_its_own_noise_and_the_same_key_the_same():
+    assert np.array_equal(drawn(100), drawn(100))
+    assert not np.array_equal(drawn(100), drawn(100, key=bytes(32)))
+
+
 def test_the_whole_is_normal():
     assert_normal(drawn(200_000, value=0.0), STD)
 

@@ -20,6 +20,7 @@ from fairdp.randomness import Chain, Generators
 from fairdp.releases import watching
 from fairdp.training import sums as surveys
 from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState
+from fairdp.training.noise import BoundedSum, add_gaussian_noise
 from fairdp.training.sums import Records, _pieces, calibrate_input_layer, released, summed_in_order
 from process_group_cases import together
 from statistical import assert_normal
@@ -174,6 +175,20 @@ def test_that_check_notices_the_noise_of_another_query():
     noise = released(torch.zeros(20_000, dtype=torch.float64), plan, "cells", Chain(bytes(32))).numpy()
     with pytest.raises(AssertionError):
         assert_normal(noise, plan.query_stds["frontier"])
+
+
+def test_a_query_that_one_record_moves_further_is_refused_at_the_noise_that_was_planned():
+    """Whatever a sum claims: the deviation is accounted for a record that moves it by one."""
+    std = plan_of().query_stds["cells"]
+
+    def leave(moved: float) -> torch.Tensor:
+        bounded = BoundedSum(torch.zeros(3), np.full(2, moved))
+        stream = Chain(bytes(32)).step().stream("cells")
+        return add_gaussian_noise(bounded, std, accounted_multipliers=np.full(2, std), stream=stream)
+
+    assert leave(1.0).all()
+    with pytest.raises(ValueError, match="below what is accounted"):
+        leave(1.01)
 
 
 def test_a_query_that_was_not_planned_has_no_noise_to_leave_with():

@@ -66,6 +66,12 @@ def test_heads_are_scaled_to_the_ball_and_keep_their_direction():
     assert heads[1].tolist() == torch.tensor([0.3, 0.4]).tolist()
 
 
+def test_an_infinite_bound_leaves_heads_alone():
+    heads = torch.full((2, 3), 1e6)
+    project_to_ball(heads, math.inf)
+    assert heads.eq(1e6).all()
+
+
 def test_no_head_is_longer_than_the_bound_after_projection():
     heads = torch.randn(2000, 9, generator=torch.Generator().manual_seed(0)) * 100
     project_to_ball(heads, 0.75)
@@ -80,6 +86,14 @@ def test_the_split_into_members_by_hand():
     # φ − ½ · .2; head 1: (2, 3) − ½ · 2 · (1, 2); head 2: (2, 3) − ½ · 2 · (−1, 0).
     torch.testing.assert_close(members, torch.tensor([0.9, 1.0, 1.0, 3.0, 3.0]))
     assert params.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_the_mean_of_the_members_is_the_ordinary_step():
+    rng = torch.Generator().manual_seed(0)
+    params, noisy = torch.randn(6, generator=rng), torch.randn(2 + 3 * 4, generator=rng)
+    members = split_into_members(params, noisy, size=4, n_members=3, learning_rate=0.1)
+    step = params[2:] - 0.1 * noisy[2:].view(3, 4).sum(0)
+    torch.testing.assert_close(members[2:].view(3, 4).mean(0), step)
 
 
 def rules_along_a_run(monkeypatch, *, noise_std: float = 0.0, **changes) -> list[tuple[str, float, float]]:
@@ -170,3 +184,9 @@ def test_noise_shortens_only_the_steps_that_it_would_carry_too_far(monkeypatch):
         monkeypatch, optimizer="adam_then_sgd", sgd_learning_rate=9.0, noise_std=2.0, largest_noise_step=0.6
     )
     assert late[-1] == ("sgd", 0.5, pytest.approx(0.3))
+
+
+@pytest.mark.parametrize("largest_noise_step", [0.6, np.inf])
+def test_without_noise_no_step_is_shortened(largest_noise_step, monkeypatch):
+    rules = rules_along_a_run(monkeypatch, optimizer="sgd", largest_noise_step=largest_noise_step)
+    assert [rate for _, _, rate in rules] == [0.4] * 10 + [0.2] * 10
