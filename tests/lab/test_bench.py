@@ -1,3 +1,4 @@
+import gc
 import json
 import sys
 from functools import reduce
@@ -187,6 +188,14 @@ def test_contestants_take_turns_and_everyone_follows_everyone():
     assert len(followers) == 6
 
 
+def test_garbage_collection_rests_while_timing_and_resumes():
+    states = []
+    median_milliseconds({"a": lambda: states.append(gc.isenabled())}, n_rounds=2, seconds=60.0)
+    assert states[: 2 * meters.WARM_UP_ROUNDS] == [True] * 2 * meters.WARM_UP_ROUNDS
+    assert states[2 * meters.WARM_UP_ROUNDS :] == [False] * 4
+    assert gc.isenabled()
+
+
 def test_memory_meter_reads_the_peak_of_tensors_not_their_sum():
     held = torch.zeros(10**6)
 
@@ -206,6 +215,20 @@ def test_memory_meter_sees_temporaries_inside_an_operation():
     scores, labels = torch.ones(1000, 250), torch.zeros(1000, dtype=torch.int64)
     # Their log-softmax is as large as the scores and gone when the loss, one number, is returned.
     assert peak_megabytes(lambda: torch.nn.functional.cross_entropy(scores, labels)) == pytest.approx(1.0, abs=0.01)
+
+
+def test_memory_meter_sees_what_numpy_allocates():
+    assert peak_megabytes(lambda: torch.from_numpy(np.zeros(250_000)).sum()) == pytest.approx(2.0, abs=0.01)
+
+
+def test_memory_meter_counts_a_gradient_once_although_it_outlives_the_step():
+    layer, X = torch.nn.Linear(1000, 1000, bias=False), torch.ones(1, 1000)
+
+    def step():
+        layer.zero_grad(set_to_none=True)
+        layer(X).sum().backward()
+
+    assert peak_megabytes(step) == pytest.approx(4.0, abs=0.02)
 
 
 @pytest.mark.parametrize(("package", "title"), [("opacus", "Opacus"), ("interpret", "DP-EBM")])

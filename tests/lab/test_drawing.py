@@ -135,7 +135,9 @@ FIGURES = {
     "shift": lambda: shift_figure(shift_rows()),
     "bounds far above the gaps": lambda: shift_figure(shift_rows(certified=0.6)),
     "imbalance": lambda: imbalance_figure(imbalance_rows(), utility="accuracy"),
-    "targets": lambda: target_figure(target_rows(), titles={"boosting": "boosting"}, headline="Accuracy and gap"),
+    "targets": lambda: target_figure(
+        target_rows(), titles={"boosting": "boosting, not private"}, headline="Accuracy and gap"
+    ),
 }
 
 
@@ -163,6 +165,20 @@ def misplaced(figure):
 
 def marked(axes, gid):
     return [line for line in axes.lines if line.get_gid() == gid]
+
+
+def words_of(figure, gid):
+    """What stands outside its panels, in one line."""
+    return " ".join(" ".join(text.get_text() for text in figure.texts if text.get_gid() == gid).split())
+
+
+def labels_of(axes):
+    return [text.get_text() for text in axes.texts if text.get_gid() == "label"]
+
+
+def legend_of(figure, number=0):
+    """Labels with their colours: the first legend says what is drawn, the second how large and full."""
+    return {text.get_text(): text.get_color() for text in figure.legends[number].get_texts()}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -198,6 +214,81 @@ def test_points_of_trade_offs_stand_where_their_rows_say_with_bars_of_one_standa
     # The control: hollow, dotted and named.
     assert len([line for line in marked(panel, "point") if line.get_markerfacecolor() == "white"]) == 4
     assert "DP-SGD at FairDP's positive rate" in legend
+
+
+@pytest.fixture(scope="module")
+def trade_offs():
+    """For the tests that only look at it."""
+    return tradeoff_figure(method_rows(), utility="accuracy")
+
+
+def test_trade_offs_have_a_panel_for_every_data_set_and_gap(trade_offs):
+    assert len(trade_offs.axes) == 2 * 3
+    assert [text.get_text() for text in trade_offs.texts if text.get_gid() == "row"] == ["Adult", "UTKFace"]
+    titles = ["demographic parity gap", "equal opportunity gap", "equalized odds gap"]
+    assert [axes.get_title(loc="left") for axes in trade_offs.axes[:3]] == titles
+
+
+def test_markers_grow_with_the_budget_and_the_key_says_so(trade_offs):
+    colour, points = style_of("fairdp").colour, marked(trade_offs.axes[0], "point")
+    sizes = [line.get_markersize() for line in points if line.get_markerfacecolor() == colour]
+    assert sizes == sorted(set(sizes))
+    assert list(legend_of(trade_offs, 1)) == ["ε = 0.5", "ε = 1", "ε = 1.5", "ε = 2", "shaded: not private"]
+    key = [handle.get_markersize() for handle in trade_offs.legends[1].legend_handles[:4]]
+    assert key == pytest.approx([3.4, 3.4 + 4.4 / 3, 3.4 + 8.8 / 3, 7.8])
+    # Some markers fill more of their square than others.
+    assert np.ptp(np.divide(sizes, key)) < 1e-9
+
+
+def test_points_without_privacy_are_outlined(trade_offs):
+    points = marked(trade_offs.axes[0], "point")
+    outlined = {line.get_markeredgecolor() for line in points if line.get_markeredgecolor() != "white"}
+    assert outlined == {style_of(method).colour for method in ("clean", "fairsmooth")}
+
+
+def test_captions_state_budget_seeds_and_what_bars_are(trade_offs):
+    for words in ("ε = 0.5, 1, 1.5, 2", "δ = 1e-5", "5 seeds", "bars: one standard error"):
+        assert words in words_of(trade_offs, "caption")
+
+
+def test_panels_of_a_row_share_the_utility_axis_and_gaps_start_at_zero():
+    rows = method_rows()
+    rows[0]["mean"]["accuracy"] = 0.6
+    axes = tradeoff_figure(rows, utility="accuracy").axes
+    assert len({panel.get_xlim() for panel in axes[:3]}) == 1
+    assert axes[0].get_xlim()[0] < 0.6 < axes[3].get_xlim()[0]
+    assert all(panel.get_ylim()[0] == 0 for panel in axes)
+    # Where all gaps are zero there is an axis too.
+    for numbers in (rows[0]["mean"], rows[0]["standard_error"]):
+        numbers["demographic_parity_difference"] = 0.0
+    assert tradeoff_figure(rows[:1], utility="auc").axes[0].get_ylim() == (0.0, 1.0)
+
+
+def test_variants_and_their_controls_are_joined_and_named_apart():
+    rows = [row for row in method_rows() if row["method"] == "fairdp" and row["dataset"] == "adult"]
+    other = [{**row, "mean": {name: 1.05 * mean for name, mean in row["mean"].items()}} for row in rows]
+    both = [{**row, "variant": "weight_bound=0.5"} for row in rows] + [{**row, "variant": "1"} for row in other]
+    figure = tradeoff_figure(both, utility="accuracy")
+    assert sorted(legend_of(figure)) == ["FairDP (1)", "FairDP (weight_bound=0.5)"]
+    assert len(set(legend_of(figure).values())) == 2
+    assert len([line for line in figure.axes[0].lines if len(line.get_xdata()) == 4]) == 2
+    assert misplaced(figure) == []
+    twice = [{**row, "variant": name} for row in control_rows() for name in ("M = 1", "M fitted")]
+    titles = dict.fromkeys(("adult", "utkface"), "fitted: M = 0.75")
+    figure = tradeoff_figure(method_rows(), utility="accuracy", controls=twice, titles=titles)
+    assert sum("positive rate (M " in words for words in legend_of(figure)) == 2
+    assert "(fitted: M = 0.75)" in words_of(figure, "row")
+
+
+def test_imbalance_has_a_line_for_every_ratio():
+    rows = imbalance_rows()
+    figure = imbalance_figure(rows, utility="accuracy")
+    assert list(legend_of(figure)) == ["ρ = 1.5", "ρ = 2", "ρ = 3"]
+    assert len(set(legend_of(figure).values())) == len(figure.axes) == 3
+    for axes in figure.axes:
+        assert len(marked(axes, "point")) == len(rows)
+        for way in (0, 1):
+            assert sum(len(bars[2][way].get_segments()) for bars in axes.containers) == len(rows)
 
 
 def test_a_value_that_is_missing_is_left_out_and_an_unknown_error_has_no_length():
@@ -236,6 +327,39 @@ def test_lines_of_gains_and_shifts_stand_where_their_rows_say():
     assert len(shift_figure([missing]).axes[0].containers) == 5
 
 
+def test_gains_have_a_column_for_every_data_set_with_drops_below():
+    figure = gain_figure(gain_rows(), against="DP-SGD")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Adult", "Default-CCC", "", ""]
+    assert [labels_of(axes) for axes in figure.axes[:2]] == [[name.replace("_", " ") for name in GAPS]] * 2
+    assert [labels_of(axes) for axes in figure.axes[2:]] == [["accuracy", "AUC"]] * 2
+    assert any("DP-SGD" in text.get_text() for text in figure.texts)
+
+
+def test_gains_and_shifts_say_how_fairdp_was_trained():
+    titles = dict.fromkeys(("adult", "credit"), "M = 0.75, Adam per group")
+    figure = gain_figure(gain_rows(), against="DP-SGD", titles=titles)
+    assert figure.axes[0].get_title(loc="left").endswith("(M = 0.75, Adam per group)")
+    assert misplaced(figure) == []
+    assert "M = 1, one Adam" in words_of(shift_figure(shift_rows()[:4], words="M = 1, one Adam"), "caption")
+
+
+def test_shifts_say_that_the_papers_bound_is_no_guarantee():
+    assert "paper's τ: no guarantee for the deployed model" in words_of(shift_figure(shift_rows()[:4]), "caption")
+
+
+def test_shifts_have_a_panel_for_every_data_set_and_gap_with_what_is_known():
+    figure, sizes = shift_figure(shift_rows()), ["observed, γ = 0", "observed, γ = 0.05", "observed, γ = 0.1"]
+    assert len(figure.axes) == 2 * 3
+    for axes in figure.axes:
+        assert labels_of(axes) == [*sizes, "clean", "paper's τ", "certified τ", "certified, γ = 0.05"]
+        assert len(marked(axes, "curve")) == len(axes.collections) == 7
+    # Larger shifts are darker.
+    light = [sum(to_rgb(line.get_color())) for line in marked(figure.axes[0], "curve")[:3]]
+    assert light == sorted(set(light), reverse=True)
+    without = [{**row, "certified_tau_shifted": {}} for row in shift_rows()[:4]]
+    assert labels_of(shift_figure(without).axes[0]) == [*sizes, "clean", "paper's τ", "certified τ"]
+
+
 def test_lines_of_rates_and_targets_stand_where_their_rows_say():
     rows = rate_rows()
     left, right = rate_figure(rows, at_zero=0.22, n_seeds=5).axes
@@ -253,6 +377,31 @@ def test_lines_of_rates_and_targets_stand_where_their_rows_say():
     assert [line.get_xdata()[0] for line in marked(axes, "target")] == [0.05, 0.1]
 
 
+def test_models_without_privacy_are_shaded_and_named_among_targets():
+    figure = FIGURES["targets"]()
+    ours, plain, boosting = marked(figure.axes[0], "points")
+    assert boosting.get_markeredgecolor() != "white"
+    assert ours.get_markeredgecolor() == plain.get_markeredgecolor() == "white"
+    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert labels == [style_of("fairdp_frontier").label, style_of("dpsgd").label, "boosting, not private"]
+    assert "shaded: not private" in words_of(figure, "caption")
+
+
+def test_rates_are_logarithmic_with_bars_of_one_standard_error_and_named_lines():
+    rows = rate_rows()
+    figure = rate_figure(rows, at_zero=0.22, n_seeds=5)
+    for axes in figure.axes:
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        # What knows nothing is a line across both, and no point is off the page.
+        (zero,) = marked(axes, "zero")
+        assert set(zero.get_ydata()) == {0.22}
+        low, high = axes.get_ylim()
+        assert low < min(row["excess_risk"] for row in rows[:8]) < 0.22 < high
+    ((start, end), *_) = figure.axes[0].containers[0][2][0].get_segments()
+    assert end[1] - start[1] == pytest.approx(0.2 * 0.07)
+    assert [labels_of(axes) for axes in figure.axes] == [["σ = 20", "σ = 2", "log T/√T", "1/√T"], ["ε = 0.1"]]
+
+
 def test_the_same_rows_make_the_same_files_and_other_rows_do_not(tmp_path):
     few = [row for row in method_rows() if row["method"] in ("dpsgd", "clean")]
     for name in ("one", "two", "other"):
@@ -266,6 +415,13 @@ def test_the_same_rows_make_the_same_files_and_other_rows_do_not(tmp_path):
         assert b"dc:date" not in one
         assert b"atplotlib" not in one.split(b"<defs>")[0]
     assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_the_picture_has_160_dots_per_inch(tmp_path):
+    figure = gain_figure(gain_rows(), against="DP-SGD")
+    path, _ = save_figure(figure, tmp_path, "gains")
+    width, height = (int.from_bytes(path.read_bytes()[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == tuple(int(160 * inches) for inches in figure.get_size_inches())
 
 
 def test_the_drawing_has_a_title_and_its_text_is_text(tmp_path):

@@ -53,6 +53,14 @@ def test_a_release_that_no_neighbour_moves_on_any_route_counts_as_a_violation(mo
     ]
 
 
+def test_the_same_seed_replays_the_same():
+    """In how many batches the one record is, among others, follows from the seed: another one replays otherwise."""
+    route = route_of("dpsgd", "weights", fit_as_command, quick=True)
+    first, again, other = (replay_route("dpsgd", route, seed=seed, quick=True) for seed in (5, 5, 6))
+    assert first == again
+    assert first != other
+
+
 @pytest.mark.more
 @pytest.mark.parametrize("method", [method for method in PRIVATE if method not in FIRST_TIER])
 def test_no_method_lets_one_record_change_what_is_not_accounted(method):

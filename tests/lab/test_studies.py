@@ -19,10 +19,13 @@ from fairdp_lab.studies.coverage import (
     ROWS,
     FinitePopulation,
     Plan,
+    adult_population,
     clopper_pearson_without_noise,
     conv_lower,
     empty_cell_misses,
+    finite_certificates,
     settings,
+    slacks,
     wald_misses,
 )
 from fairdp_lab.studies.paper import noise_of
@@ -117,6 +120,21 @@ def test_the_normal_approximation_breaks_its_promise_and_more_so_without_the_noi
     assert misses["wald_without_noise_miss_over_nominal"] > 6
     usual = wald_misses(ROWS[1], 20_000, np.random.default_rng(0))
     assert 0.7 < usual["wald_miss_over_nominal"] < 1.2
+
+
+def test_slacks_are_wider_with_more_noise():
+    few, much = (slacks(replace(ROWS[5], epsilon=epsilon)) for epsilon in (4.0, 0.5))
+    assert all(few[name] < much[name] for name in few)
+
+
+@pytest.mark.more
+@pytest.mark.needs_data("adult")
+def test_adult_records_play_a_population():
+    population = adult_population(n_runs=1)
+    assert np.sum(population.cells) == 16_281
+    summary = finite_certificates(population, np.random.default_rng(0))
+    assert summary.trials == 1
+    assert 0 < summary.true_gaps["demographic_parity"] < summary.mean_tau["demographic_parity"] < 0.2
 
 
 @pytest.mark.more

@@ -88,6 +88,11 @@ def test_other_trainings_than_studies_have_noise_of_their_own(monkeypatch):
     assert "training_gap" not in figures_of(own, random_state=0).numbers
 
 
+def test_a_smoothed_model_does_not_run_for_every_training_record():
+    smoothed = replace(FIT, method="dpsgd_smooth", settings=(*SETTINGS, ("n_draws", 2)), shifts=(), is_control=False)
+    assert "training_gap" not in figures_of(smoothed, random_state=0).numbers
+
+
 def test_a_control_at_the_models_own_rate_is_the_model(figures):
     own = figures.at_rate(figures["positive_rate"])
     for name in ("accuracy", *GAPS):
@@ -195,6 +200,18 @@ def test_four_groups_are_the_two_told_apart_by_race():
     assert four.train.group_names[1] == f"{two.train.group_names[0]}, white"
 
 
+@pytest.mark.needs_data("adult")
+def test_ten_groups_are_the_two_told_apart_by_every_race():
+    four, ten = load(Population(dataset="adult", by_race=True)), load(Population(dataset="adult", by_every_race=True))
+    assert ten.train.n_groups == 10
+    assert ten.train.group_names[4].endswith(", White")
+    # The white are the same people as among four groups, and everybody else is told apart further.
+    np.testing.assert_array_equal(ten.train.groups % 5 == 4, four.train.groups % 2 == 1)
+    np.testing.assert_array_equal(ten.train.groups // 5, four.train.groups // 2)
+    assert ten.train.group_sizes.min() > 0
+    assert str(Population(dataset="adult", by_every_race=True)) == "adult by sex and every race"
+
+
 def test_a_population_with_more_bias_has_a_larger_gap_between_its_labels():
     gaps = []
     for bias in (0.5, 1.5):
@@ -213,6 +230,11 @@ def test_the_largest_group_is_cut_and_the_test_records_stay(ratio):
     # Another split keeps others.
     other = load(Population(dataset="synthetic", ratio=ratio, split=1))
     assert not np.array_equal(other.train.X, cut.train.X)
+
+
+def test_a_ratio_that_no_group_exceeds_changes_nothing():
+    whole, cut = load(Population(dataset="synthetic")), load(Population(dataset="synthetic", ratio=50.0))
+    assert np.array_equal(whole.train.X, cut.train.X)
 
 
 def test_what_the_columns_mean_is_part_of_the_records():

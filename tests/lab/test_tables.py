@@ -15,6 +15,7 @@ from fairdp_lab.studies import tables as rivals
 from fairdp_lab.studies.protocol import STUDIES, Run
 from fairdp_lab.studies.tables import (
     ALL,
+    CASES,
     DP_EBM,
     FEW,
     FULL,
@@ -55,6 +56,20 @@ def test_nothing_is_held_out_unless_the_line_says_so():
     assert FREE.entries == [(OURS, SOME), (OURS, ALL), (PLAIN, ALL)]
     assert dict(FREE.fits(OURS, ALL, (0,))[0].settings)["certify_fraction"] == 0.0
     assert "certify_fraction" not in dict(FREE.fits(OURS, SOME, (0,))[0].settings)
+
+
+def test_cases_have_names_of_their_own_and_ours_is_in_every_one():
+    named = [(str(case.population), case.words) for case in CASES]
+    assert len(set(named)) == len(named)
+    assert all(OURS in case.methods for case in CASES)
+    target = {"max_gap": 0.02, "parity": "equal_opportunity"}
+    assert Case(population=SYNTHETIC, target=target).words == "equal opportunity 0.02"
+    assert Case(population=SYNTHETIC, target={"min_ratio": 0.8}).words == "demographic parity, ratio 0.8"
+
+
+def test_a_method_without_a_target_is_trained_without_one():
+    assert "max_gap" not in dict(FREE.fits(PLAIN, ALL, (0,))[0].settings)
+    assert dict(FREE.fits(OURS, ALL, (0,))[0].settings)["max_gap"] == 1.0
 
 
 def test_a_rival_is_trained_again_for_a_seed_only_where_that_changes_something():

@@ -25,7 +25,17 @@ from fairdp.cli import main
 from fairdp.errors import DataError
 from fairdp.ledger.ledger import Ledger
 from fairdp.ledger.store import COMPLETED, SPENT
-from fairdp_lab.sweeps.workers import Workers, _guarded, _in_one_line, _numbered, on_cluster, run_tasks, spread, told
+from fairdp_lab.sweeps.workers import (
+    Workers,
+    _guarded,
+    _in_one_line,
+    _numbered,
+    on_cluster,
+    run_tasks,
+    spread,
+    told,
+    torch_threads,
+)
 
 
 def squared(number: int) -> tuple[int, int, int]:
@@ -51,6 +61,9 @@ def test_every_task_is_done_once_with_one_thread(number):
 def test_threads_are_given_back():
     before = torch.get_num_threads()
     list(spread(squared, range(2), Workers()))
+    assert torch.get_num_threads() == before
+    with torch_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
 
 
