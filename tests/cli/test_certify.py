@@ -152,6 +152,7 @@ def test_fresh_people_with_coarse_values_are_accepted_only_if_they_are_declared_
         "unused_as_far_as_equal_values_tell",
         "equal_records_are_other_people",
     ]
+    assert "records that equal used ones are different people" in certificate()["statement"]
 
 
 UNSEEN = {"no ledger": ("--no-ledger",), "another ledger": ("--ledger", "another.sqlite")}

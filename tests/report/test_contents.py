@@ -31,6 +31,8 @@ def test_certified_model_states_its_promises(page_of, folder_of):
         assert line.split()[0] in text
     for check in verify_folder(folder):
         assert " ".join(check.found.split()) in text
+    for words in ("Arithmetic checked: yes", "Seeded noise:", "not legal advice"):
+        assert words in text
 
 
 def test_only_released_values_are_shown_of_groups(page_of, folder_of):
