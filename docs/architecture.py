@@ -14,7 +14,6 @@ PICTURE = Path(__file__).parent / "project" / "packages.svg"
 
 ABOUT = {
     "errors": "errors and one-line checks",
-    "_format": "numbers and small tables for people",
     "_io": "files and folders written whole or not at all",
     "distributed": "the processes that fit one model together",
     "randomness": "keys and streams, exact discrete noise",
@@ -42,7 +41,6 @@ ABOUT = {
     "records": "the records of a run, a saved model with records",
     "fitting": "a fit from files to a folder",
     "planning": "cost of a run, worth of its certificate",
-    "predictions": "decisions about the rows of a table",
     "report": "the page for a reviewer",
     "cli": "the commands: options, answers and tables",
     "lab": "fairdp_lab: compare, reproduce, audit, bench, figures",

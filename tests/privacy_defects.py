@@ -27,7 +27,6 @@ from fairdp.randomness import KEY_BYTES, Stream
 from fairdp.releases import release
 from fairdp.run import certifying, fit, plan
 from fairdp.run import fit as running
-from fairdp.run import holdout as hold_out
 from fairdp.training import loop, noise, sums
 from fairdp.training import sums as surveys
 from fairdp.training.noise import MARGIN, PoissonSampler, gradient_norms
@@ -400,7 +399,7 @@ DEFECTS = (
     ),
     Defect(
         name="a split by a shuffle",
-        patch=_instead(hold_out, "split_by_own_coin", shuffled_split),
+        patch=_instead(running, "split_by_own_coin", shuffled_split),
         found="one record moves it by",
     ),
     Defect(

@@ -20,7 +20,7 @@ from fairdp.planning import plan_report
 from fairdp.randomness import Generators, seed_of
 from fairdp.releases import watching
 from fairdp.run import certifying
-from fairdp.run import holdout as hold_out
+from fairdp.run import fit as running
 from fairdp.run import plan as planning
 from fairdp.run.fit import Progress
 from fairdp.training import noise as clipping
@@ -139,7 +139,7 @@ def test_another_forward_cannot_continue_with_the_same_noise(tmp_path):
 
 def test_private_sizes_are_the_only_ones_that_plans_see(monkeypatch):
     """Rate, checks and normalisers follow the noisy counts, never the real ones."""
-    monkeypatch.setattr(hold_out, "counted_sizes", lambda *_: np.array([9_010, 9_500]))
+    monkeypatch.setattr(running, "counted_sizes", lambda *_: np.array([9_010, 9_500]))
     plans = []
     original = planning.make_plan
     monkeypatch.setattr(planning, "make_plan", lambda *a, **k: plans.append(original(*a, **k)) or plans[-1])

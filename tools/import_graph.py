@@ -9,7 +9,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 
 # Lowest first: a package imports only packages of earlier lines. A name is a package, or a module at the top.
 LAYERS = """
-    errors _format
+    errors
     _io
     distributed
     randomness releases
@@ -32,7 +32,7 @@ LAYERS = """
     evaluation
     classifier
     own_loop tuning records
-    fitting planning predictions
+    fitting planning
     report
     cli
     lab

@@ -32,8 +32,7 @@ from fairdp.ledger.ledger import Spending
 from fairdp.networks.model import ExtractorBuilder, ScoreModel
 from fairdp.parameters import Parameters
 from fairdp.run.certifying import Trial
-from fairdp.run.fit import Fitted, Progress, fit
-from fairdp.run.holdout import assumed_with, read_from_records
+from fairdp.run.fit import Fitted, Progress, assumed_with, fit, read_from_records
 from fairdp.run.plan import checked
 from fairdp.run.predictor import reasons_of
 from fairdp.saved.folder import paid_counts, place_for_model, read_model, retargeted, usable_model, write_model

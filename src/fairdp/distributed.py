@@ -5,7 +5,9 @@ model, each does for its share of the records; sums go to the first of them, whi
 and tells the others what it has released. Where there is one process only, nothing is told and torch is not needed.
 """
 
+import hashlib
 import os
+import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +16,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
+from importlib.metadata import version
 from itertools import accumulate
+from pathlib import Path
 from queue import Empty, Queue
 from secrets import token_hex
 from threading import Thread
@@ -33,6 +37,8 @@ TIMEOUT = timedelta(minutes=60)
 _JOINING = timedelta(minutes=1)
 # Where the first process names a start, and the seconds between two looks at the store.
 _FIRST, _PAUSE = "fairdp first", 0.05
+# Libraries whose versions all processes of a group must share.
+_LIBRARIES = ("fairdp", "torch", "numpy", "scipy")
 Result = TypeVar("Result")
 
 
@@ -298,3 +304,36 @@ def _safely(tell: Callable[[Any], Result]) -> Result:
         # Of what gloo says, the first sentence, without the line of its source.
         reason = re.sub(r"^\[[^]]*\] ", "", " ".join(str(error).split())).split(". ")[0]
         raise WorkerLost(f"a worker was lost, so that all of them end ({reason[:160]}).") from None
+
+
+def agree_on_program(options: object = None) -> None:
+    """The same versions, on processors that round alike, and the same options, by their ``repr``."""
+    processes = process_group()
+    if processes.size == 1:
+        return
+    import torch
+
+    # Other instructions add in another order, and models would drift apart.
+    processor = (platform.machine(), torch.backends.cpu.get_cpu_capability())
+    versions = (platform.python_version_tuple()[:2], [version(name) for name in _LIBRARIES])
+    for value, what in (
+        (versions, "other versions of Python, fairdp or its libraries"),
+        (processor, "a processor with other instructions (see ATEN_CPU_CAPABILITY)"),
+        (options, "other options"),
+    ):
+        processes.agree(hashlib.sha256(repr(value).encode()).digest(), what)
+
+
+def agree_on_files(path: Path) -> None:
+    """The same file, or the same files of a folder; before anything is read, or paid for, one that is not there too."""
+    processes = process_group()
+    if processes.size > 1:
+        # In a folder, names are values and the order of the rows.
+        found = sorted(path.rglob("*")) if path.is_dir() else [path]
+        digest = hashlib.sha256()
+        for file in found:
+            if file.is_file():
+                digest.update(file.relative_to(path).as_posix().encode())
+                with file.open("rb") as stream:
+                    digest.update(hashlib.file_digest(stream, "sha256").digest())
+        processes.agree(digest.digest(), f"another {path.name!r}, or none,")

@@ -16,7 +16,7 @@ from fairdp.classifier import FairDPClassifier
 from fairdp.data.catalog import DATASETS
 from fairdp.data.columns import counts_by_column, lines_for_holder
 from fairdp.defaults import kind_of
-from fairdp.distributed import WorkerLost, note, noted, process_group
+from fairdp.distributed import WorkerLost, agree_on_files, agree_on_program, note, noted, process_group
 from fairdp.errors import InputError, ParameterError
 from fairdp.frontier.curve import FrontierPoint, chosen_point, frontier_points
 from fairdp.frontier.verdict import Verdict
@@ -41,7 +41,6 @@ from fairdp.records import (
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import check_new, resumed_checkpoint
 from fairdp.run.fit import Progress, keep_reading, reader_for, reading_path
-from fairdp.run.holdout import agree_on_files, agree_on_program
 from fairdp.run.plan import budget_of, checked, declared_sizes, reason_for_no_certificate
 from fairdp.saved.folder import MARKER, certificate_record, place_for_model, write_model
 from fairdp.statements.certificate import BOUND_OF_SMOOTHING, certificate_statement

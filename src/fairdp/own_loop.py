@@ -20,8 +20,7 @@ from fairdp.methods import DEFAULT, METHODS, PAPER, PLAIN
 from fairdp.networks.model import Given, ScoreModel
 from fairdp.parameters import Parameters
 from fairdp.run.certifying import Run
-from fairdp.run.fit import Progress, begin, check_unchanged, finish
-from fairdp.run.holdout import read_from_records
+from fairdp.run.fit import Progress, begin, check_unchanged, finish, read_from_records
 from fairdp.run.plan import checked
 from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState, project_to_ball
 

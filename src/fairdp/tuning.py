@@ -26,8 +26,7 @@ from fairdp.metrics import decision_counts, fairness_metrics
 from fairdp.parameters import DECLARED, Parameters, check_parameters
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.certifying import Trial, check_certifiable
-from fairdp.run.fit import check_weighted
-from fairdp.run.holdout import hold_out
+from fairdp.run.fit import check_weighted, hold_out
 from fairdp.run.plan import budget_of, checked, known_sizes_of, plan_run, reason_for_no_certificate
 
 Candidate = dict[str, Any]

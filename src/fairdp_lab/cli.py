@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairdp import errors
-from fairdp._format import bound_above, rounded_up, with_error
 from fairdp.cli.options import (
     NAMES,
     NUMBERS,
@@ -32,6 +31,7 @@ from fairdp.cli.options import (
 )
 from fairdp.cli.printing import print_json, print_table, print_warnings
 from fairdp.cli.terminal import say, saying_which_trainings_are_kept
+from fairdp.errors import bound_above, rounded_up, with_error
 from fairdp.parameters import CERTIFIABLE
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from fairdp.accounting.spent import READ_FROM_TABLE
 from fairdp.cli.terminal import progress_bar
 from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.ledger import Spending
-from fairdp.predictions import predict_table
-from fairdp.records import load_records, load_saved
+from fairdp.records import load_records, load_saved, predict_table
 from pool import SHORT
 
 UNCERTIFIED = (*SHORT, "--certify-fraction", 0)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from drifting_tables import next_month, this_month, written
-from fairdp import predictions
+from fairdp import records
 from fairdp.data import columns
 from fairdp.data.schema import read_schema
 from fairdp.data.tables import encode_table, read_table
@@ -42,7 +42,7 @@ def model(run, place, monkeypatch):
 def assert_months_are_counted(model: Path, place: Path, months: range) -> None:
     for number in months:
         month = next_month(number)
-        report = predictions.predict_table(model, written(month, place, number), place / "out.csv")
+        report = records.predict_table(model, written(month, place, number), place / "out.csv")
         assert report["treated"] == month.expected, number
         assert len(pd.read_csv(place / "out.csv")) == len(month.frame)
 
@@ -54,7 +54,7 @@ def test_next_months_are_decided_and_counted(model, place):
 @pytest.mark.more
 def test_two_hundred_next_months_are_decided_and_counted(model, place, monkeypatch):
     # The model is read once, all else is done for every month.
-    monkeypatch.setattr(predictions, "load_saved", cache(predictions.load_saved))
+    monkeypatch.setattr(records, "load_saved", cache(records.load_saved))
     assert_months_are_counted(model, place, range(ALL))
 
 

@@ -202,7 +202,7 @@ def test_what_goes_wrong_with_a_model_that_is_not_verified_is_no_mistake_of_the_
     def broken(*given, **options):
         raise ZeroDivisionError("float division")
 
-    monkeypatch.setattr("fairdp.predictions.predict_table", broken)
+    monkeypatch.setattr("fairdp.records.predict_table", broken)
     predict = ("predict", model, "people.csv", "--out", "o.csv")
     refused(*predict, code=cli.INTERNAL)
     forge(Path(model), lambda files: files.privacy.update(epsilon=0.5))

@@ -456,7 +456,7 @@ def test_listing_the_data_sets_waits_for_no_heavy_import():
 
 
 def test_the_groups_of_a_card_are_those_of_its_first_column(loaded):
-    """What is protected where nothing is said; the file of every card can be protected by something."""
+    """The columns that are protected where nothing is said; the file of every card can be protected by something."""
     for card in DATASETS.values():
         assert card.sensitive
     named = load_dataset("synthetic", sensitive=("group",))

@@ -17,7 +17,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairdp import predictions
+from fairdp import records
 from fairdp.data.cells import number_of, numbers_of
 from fairdp.data.schema import Binned, Categorical, Numeric, OtherThan, TableSchema, read_schema
 from fairdp.data.tables import encode_file, encode_table, encoded_batches, read_table
@@ -399,7 +399,7 @@ def model(files, schema_path, tmp_path):
 
 
 def decided(model, path, tmp_path) -> pd.DataFrame:
-    predictions.predict_table(model, path, tmp_path / "decisions.csv", id_columns=["person"])
+    records.predict_table(model, path, tmp_path / "decisions.csv", id_columns=["person"])
     return pd.read_csv(tmp_path / "decisions.csv")
 
 
@@ -414,6 +414,6 @@ def assert_decisions_are_the_same(model, files, tmp_path) -> None:
 
 def test_a_person_gets_the_same_decision_whoever_else_is_in_the_file(model, files, tmp_path, monkeypatch):
     assert_decisions_are_the_same(model, files, tmp_path)
-    monkeypatch.setattr(predictions, "table_batches", lambda path, written, rows: iter([by_columns(path, written)]))
+    monkeypatch.setattr(records, "table_batches", lambda path, written, rows: iter([by_columns(path, written)]))
     with pytest.raises(AssertionError):
         assert_decisions_are_the_same(model, files, tmp_path)

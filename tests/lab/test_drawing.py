@@ -168,7 +168,7 @@ def marked(axes, gid):
 
 
 def words_of(figure, gid):
-    """What stands outside its panels, in one line."""
+    """The text outside its panels, in one line."""
     return " ".join(" ".join(text.get_text() for text in figure.texts if text.get_gid() == gid).split())
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from fairdp._format import bound_above, rounded_up
 from fairdp.data.schema import TableSchema
+from fairdp.errors import bound_above, rounded_up
 from fairdp.report.cards import cautions, headline
 from fairdp.saved.folder import read_record
 from fairdp.saved.verify import verify_folder

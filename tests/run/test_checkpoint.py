@@ -20,8 +20,7 @@ from fairdp.releases import watching
 from fairdp.run import certifying as halting
 from fairdp.run import fit
 from fairdp.run.checkpoint import fingerprint_of, read_checkpoint, restore
-from fairdp.run.fit import Progress
-from fairdp.run.holdout import hold_out
+from fairdp.run.fit import Progress, hold_out
 from fairdp.run.plan import budget_of, checked
 from fairdp.training.loop import FlatOptimizer, TrainingState
 

@@ -17,10 +17,9 @@ from fairdp.certify.certificate import NotCertified
 from fairdp.data.grouped import GroupedData, split_by_own_coin
 from fairdp.randomness import Generators
 from fairdp.run import certifying
-from fairdp.run import holdout as holding
-from fairdp.run.certifying import check_certifiable, release_certificate
-from fairdp.run.fit import Progress
-from fairdp.run.holdout import TrainHoldoutSplit, hold_out
+from fairdp.run import fit as running
+from fairdp.run.certifying import TrainHoldoutSplit, check_certifiable, release_certificate
+from fairdp.run.fit import Progress, hold_out
 from fairdp.run.plan import budget_of, checked
 from statistical import assert_plausible
 
@@ -86,7 +85,7 @@ class TestHoldOut:
             rows = np.random.default_rng(seed).permutation(data.n_samples)
             return data.take(rows[round(share * data.n_samples) :]), data.take(rows[: round(share * data.n_samples)])
 
-        monkeypatch.setattr(holding, "split_by_own_coin", shuffled)
+        monkeypatch.setattr(running, "split_by_own_coin", shuffled)
         with pytest.raises(AssertionError):
             self.assert_own_side(table(150, n_kinds=n_kinds), range(0, 150, 10))
 

@@ -20,8 +20,7 @@ from fairdp.data.tables import read_table
 from fairdp.fitting import fit_source
 from fairdp.networks.model import ScoreModel
 from fairdp.networks.rows import SplineFeatures
-from fairdp.predictions import predict_table
-from fairdp.records import Source
+from fairdp.records import Source, predict_table
 from fairdp.run.predictor import NO_COLUMN, SUFFICE, Reference, _held_values, lines_of, reasons_of, references_of
 from reason_cases import APPLICANTS, BY_HAND, EVERYBODY, applicants, by_hand
 

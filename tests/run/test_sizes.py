@@ -17,8 +17,8 @@ from fairdp.fitting import fit_source
 from fairdp.randomness import Generators
 from fairdp.records import Source
 from fairdp.releases import watching
-from fairdp.run.fit import Progress
-from fairdp.run.holdout import counted_sizes, hold_out
+from fairdp.run.certifying import counted_sizes
+from fairdp.run.fit import Progress, hold_out
 from fairdp.run.plan import budget_of, checked, floored
 from fairdp.saved.verify import verify_folder
 from statistical import FALSE_ALARM, assert_plausible

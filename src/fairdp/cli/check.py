@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairdp._format import bound_above
 from fairdp.cli.options import (
     NUMBERS,
     OrderedGroup,
@@ -22,6 +21,7 @@ from fairdp.cli.options import (
     verbose_option,
 )
 from fairdp.cli.terminal import exit_unless_met, ignore_broken_pipe, say, say_cell_issues, say_spent
+from fairdp.errors import bound_above
 
 if TYPE_CHECKING:
     from fairdp.data.grouped import GroupedData

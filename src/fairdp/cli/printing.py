@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp._io import json_bytes, to_plain
 from fairdp.cli.terminal import help_in_flags
 from fairdp.config import SHARE
+from fairdp.errors import bound_above, bound_below, rounded_up
 from fairdp.parameters import CERTIFIABLE
 
 if TYPE_CHECKING:

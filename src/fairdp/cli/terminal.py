@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairdp._format import bound_above
 from fairdp.distributed import WorkerLost, starts_again
-from fairdp.errors import InputError, in_words
+from fairdp.errors import InputError, bound_above, in_words
 from fairdp.parameters import DECLARED
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ def predict(
     positive decision is written too; score and probability are then those of the model before randomisation.
     """
     from fairdp.cli.printing import print_pairs
-    from fairdp.predictions import predict_table
+    from fairdp.records import predict_table
 
     report = predict_table(folder, table, out, id_columns=id_columns or (), k=k, written=taken_format(written), say=say)
     if not as_json:

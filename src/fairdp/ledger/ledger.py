@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairdp._format import rounded_up
 from fairdp._io import RecordError, content_of, from_plain, json_bytes, parsed_json, to_plain, write_file
 from fairdp.accounting.mechanisms import PrivacyBudget, Reading
 from fairdp.accounting.spent import LedgerNote, PrivacySpent
 from fairdp.data.grouped import GroupedData
 from fairdp.distributed import process_group
-from fairdp.errors import DataError, InputError, ParameterError, finite_positive
+from fairdp.errors import DataError, InputError, ParameterError, finite_positive, rounded_up
 from fairdp.ledger.costs import Cost, cost_of, pure_cost, reading_cost, reserved_cost
 from fairdp.ledger.records import HashedRecords, RecordHasher, common_view, histories, members, same_table
 from fairdp.ledger.store import (

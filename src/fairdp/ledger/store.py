@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._format import rounded_up
 from fairdp._io import RecordError, from_plain, json_bytes, parsed_json
 from fairdp.accounting.mechanisms import RDP_ORDERS, SampledGaussian, epsilon_spent
-from fairdp.errors import DataError, ParameterError, finite_positive, in_unit_interval
+from fairdp.errors import DataError, ParameterError, finite_positive, in_unit_interval, rounded_up
 from fairdp.ledger.costs import NOTHING, Cost, Total, composed, renyi_divergence, summed
 from fairdp.ledger.records import Columns, History, maximal
 

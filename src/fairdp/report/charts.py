@@ -9,10 +9,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fairdp._format import with_error
 from fairdp._io import content_of, parsed_json
 from fairdp.certify.rates import GroupRow
-from fairdp.errors import InputError
+from fairdp.errors import InputError, with_error
 from fairdp.frontier.curve import FrontierPoint, spread_over_gaps
 from fairdp.methods import METHODS
 from fairdp.parameters import CERTIFIABLE, METRICS, WITH_RATIO

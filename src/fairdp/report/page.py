@@ -18,11 +18,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairdp._format import bound_above, bound_below, rounded_up
 from fairdp._io import write_out
 from fairdp.accounting.spent import sizes_deviation
 from fairdp.certify.certificate import NotCertified
-from fairdp.errors import InputError, ParameterError
+from fairdp.errors import InputError, ParameterError, bound_above, bound_below, rounded_up
 from fairdp.parameters import RATES, WITH_RATIO
 from fairdp.report.cards import answers, cautions, checklists, data_card, features, headline, model_card, status_lines
 from fairdp.report.charts import (

@@ -55,9 +55,18 @@ from fairdp.methods.functional import fair_flips
 from fairdp.metrics import decision_counts
 from fairdp.networks.model import ScoreModel
 from fairdp.parameters import SMALLEST_EPSILON, Parameters
-from fairdp.randomness import KEY_BYTES, Chain, Generators, RandBelow, Stream, derived_key
+from fairdp.randomness import (
+    KEY_BYTES,
+    Chain,
+    Generators,
+    RandBelow,
+    Stream,
+    derived_key,
+    discrete_gaussian,
+    discrete_laplace,
+)
+from fairdp.releases import release
 from fairdp.run.checkpoint import Checkpoint, due_steps
-from fairdp.run.holdout import TrainHoldoutSplit, counted_sizes
 from fairdp.run.plan import reason_for_no_certificate
 from fairdp.run.predictor import Predictor
 from fairdp.training.loop import InterimResults, Trainer
@@ -84,6 +93,25 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class TrainHoldoutSplit:
+    """The records of a run, those to train on and those to certify on, and the sizes that the former are planned with.
+
+    Records to train on may be in finer groups, by label too, if that is how they are sampled.
+    """
+
+    train: GroupedData
+    held_out: GroupedData
+    fraction: float
+    sizes: tuple[float, ...]
+
+    @property
+    def expected_held_out(self) -> tuple[float, ...]:
+        """Expected number of held-out records of each group."""
+        by_group = np.reshape(self.sizes, (self.held_out.n_groups, -1)).sum(1)
+        return tuple((by_group * self.fraction / (1 - self.fraction)).tolist())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """A run that is planned and paid for: which records it trains on, how, with what noise, and what is promised.
 
@@ -103,6 +131,15 @@ class Run:
     predictor: Predictor
     resumed: Checkpoint | None
     fingerprint: str
+
+
+def counted_sizes(exact: NDArray[np.int64], noise: SizesNoise, rand_below: RandBelow) -> NDArray[np.int64]:
+    """Numbers of records with exact discrete noise; a record is in one of them and moves it by one."""
+    if noise.std:
+        drawn = np.array([discrete_gaussian(noise.std, rand_below) for _ in exact], dtype=np.int64)
+        return release(exact + drawn, purpose="sizes", law="discrete_gaussian", scale=noise.std, exact=exact)
+    drawn = np.array([discrete_laplace(noise.epsilon, rand_below) for _ in exact], dtype=np.int64)
+    return release(exact + drawn, purpose="sizes", law="laplace", scale=1 / noise.epsilon, exact=exact)
 
 
 def check_certifiable(privacy: PrivacySpent, *, n_looks: int) -> None:

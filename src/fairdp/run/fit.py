@@ -3,29 +3,30 @@
 And before that, where nobody has declared the columns of a table: read them once, with noise that is paid for.
 """
 
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from fairdp._format import rounded_up
 from fairdp._io import RecordError, content_of, from_plain, json_bytes, parsed_json, write_file
 from fairdp.accounting.mechanisms import PrivacyBudget, Reading, reading_epsilon, reading_for
-from fairdp.accounting.plan import Plan
-from fairdp.accounting.spent import PrivacySpent
+from fairdp.accounting.plan import Plan, SizesNoise, sizes_noise
+from fairdp.accounting.spent import FITTED_BEFORE, NAMES_READ, NOISY, READ_FROM_TABLE, PrivacySpent
 from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.config import ModelConfig, TrainConfig
 from fairdp.data.columns import EncodedColumns, chosen_positive, refuse_unsaid, repeated
-from fairdp.data.grouped import GroupedData
+from fairdp.data.grouped import GroupedData, bytes_of, declared_groups, split_by_own_coin
 from fairdp.data.infer import column_tally, refuse_continuous, released_tally, schema_from, tally_of
 from fairdp.data.schema import TableSchema, refuse_unfilled
 from fairdp.defaults import kind_of, train_config
-from fairdp.distributed import process_group
-from fairdp.errors import DataError, InputError, ParameterError
+from fairdp.distributed import agree_on_program, process_group
+from fairdp.errors import DataError, InputError, ParameterError, rounded_up
 from fairdp.frontier.curve import Frontier, Target
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS, PLAIN
@@ -35,10 +36,12 @@ from fairdp.parameters import Parameters
 from fairdp.randomness import Chain, Generators, RandBelow, seed_of
 from fairdp.run.certifying import (
     Run,
+    TrainHoldoutSplit,
     Trial,
     breached,
     certified,
     check_certifiable,
+    counted_sizes,
     post_processed,
     read_frontier,
 )
@@ -52,13 +55,16 @@ from fairdp.run.checkpoint import (
     restore,
     resumed_checkpoint,
 )
-from fairdp.run.holdout import agree_on_run, hold_out
 from fairdp.run.plan import (
     BuildInfo,
     budget_of,
     build_info,
+    declared_sizes,
     epsilon_follows,
+    floored,
+    held_out_fraction,
     is_private,
+    known_sizes_of,
     network_for,
     plan_run,
     registration_of,
@@ -66,6 +72,8 @@ from fairdp.run.plan import (
 from fairdp.run.predictor import Predictor
 from fairdp.training.loop import FlatOptimizer, InterimResults, Trainer, TrainingState, kept_memory, torch_threads
 
+# Where files are, and the module, which is compared by what it does once it is built.
+_OWN = ("ledger", "table", "module")
 # A module is code, a seed may be the secret that the guarantee rests on, and where the ledger is concerns its holder.
 NOT_STORED = ("module", "random_state", "ledger", "table")
 _UNKNOWN_GROUPS = "fill them, or let fairdp schema propose 'other: unknown', by which they are a group"
@@ -233,6 +241,86 @@ def begin(
         resumed=resumed,
         fingerprint=fingerprint,
     )
+
+
+def hold_out(
+    chosen: Parameters,
+    data: GroupedData,
+    budget: PrivacyBudget,
+    generators: Generators,
+    *,
+    split_key: bytes | None = None,
+    sizes: tuple[float, ...] | None = None,
+    noise: SizesNoise | None = None,
+) -> TrainHoldoutSplit:
+    """Send every record to training or to the certificate by its own coin, and find the sizes to plan with.
+
+    The key of the coins is drawn without looking at the data, and adding or removing a record moves no other. Trials of
+    one selection share their key, so that a record is held out in all of them or in none.
+
+    Parameters
+    ----------
+    sizes
+        Sizes that were released before; None finds them now.
+    noise
+        How to count, where sizes are counted with noise; None does it as one run with these choices pays for it.
+    """
+    finer = chosen.grouping == "attribute_and_label"
+    # Before the split, which may put the records in another order.
+    totals = (data.by_label() if finer else data).group_sizes
+    key = int.from_bytes(split_key or generators.key("hold out"), "little")
+    nobody = data.take(np.arange(0))
+    fraction = held_out_fraction(chosen, n_groups=data.n_groups, epsilon=budget.epsilon)
+    train, held_out = split_by_own_coin(data, seed=key, share=fraction) if fraction else (data, nobody)
+    train = train.by_label() if finer else train
+    if sizes is None and known_sizes_of(chosen) == NOISY:
+        # A record's coin is its own, so those that are held out are in no count and pay for none.
+        noise = noise or sizes_noise(NOISY, budget, pure=METHODS[chosen.method].closed_form)
+        purpose = f"group sizes {train.group_sizes.tolist()} at {budget.epsilon}"
+        sizes = floored(counted_sizes(train.group_sizes, noise, generators.below(purpose)), noise)
+    elif sizes is None:
+        known = declared_sizes(chosen.group_sizes, train.group_names) or totals.tolist()
+        sizes = tuple((1 - fraction) * size for size in known)
+    return TrainHoldoutSplit(train=train, held_out=held_out, fraction=fraction, sizes=sizes)
+
+
+def assumed_with(assumed: tuple[str, ...], schema: TableSchema | None, *, paid: bool) -> tuple[str, ...]:
+    """Assumptions of what is public, a schema included that was read from the rows as they stand."""
+    free = schema is not None and not schema.declared and not paid
+    return (*assumed, READ_FROM_TABLE) if free and READ_FROM_TABLE not in assumed else assumed
+
+
+def read_from_records(
+    estimator: Parameters, sensitive_features: object, *, schema: TableSchema | None, before: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Public because it was read from the records: the names of the groups, unless they are declared.
+
+    And what steps ``before`` the estimator, in a pipeline, have learnt from them.
+    """
+    learnt = (FITTED_BEFORE + ", ".join(before),) if before else ()
+    undeclared = sensitive_features is not None and schema is None and declared_groups(estimator) is None
+    return (*learnt, NAMES_READ) if undeclared else learnt
+
+
+def agree_on_run(chosen: Parameters, data: GroupedData) -> None:
+    """The same parameters, the same records in the same order."""
+    processes = process_group()
+    if processes.size == 1:
+        return
+    shared = {name: value for name, value in vars(chosen).items() if name not in _OWN}
+    agree_on_program((shared, chosen.module is None))
+    processes.agree(records_digest([data]), "other records, or the same in another order,")
+
+
+def records_digest(parts: Iterable[GroupedData]) -> bytes:
+    """A digest of records: all that is trained on, in its order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(repr((part.X.shape, part.group_names)).encode())
+        for array in (part.X, part.y, part.groups, part.weights):
+            for content in bytes_of(array) if array is not None else ():
+                digest.update(content)
+    return digest.digest()
 
 
 def check_weighted(chosen: Parameters, weighted: bool) -> None:

@@ -140,7 +140,7 @@ def read_model(folder: Path) -> Fitted:
 
 
 def fitted_in(contents: Mapping[str, bytes]) -> Fitted:
-    """The model that the files of a folder describe; a value that is missing, unknown or of another type is an error."""
+    """The model that the files of a folder describe; a missing or unknown value, or another type, is an error."""
     about, privacy, certificate = (parsed_json(contents[name]) for name in FILES[1:])
     if wrong := sorted(about.keys() ^ {"schema_version", *_IN_MARKER}):
         raise RecordError(f"missing or unknown: {', '.join(wrong[:3])}{', …' if len(wrong) > 3 else ''}")

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fairdp._format import bound_above, bound_below, html_table, rounded_up
 from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.certificate import (
     EQUAL_ALLOWED,
@@ -19,6 +18,7 @@ from fairdp.certify.certificate import (
     share_of_alpha,
 )
 from fairdp.certify.rates import cost_of_scores, estimated_metrics
+from fairdp.errors import bound_above, bound_below, html_table, rounded_up
 from fairdp.parameters import CERTIFIABLE, WITH_RATIO
 from fairdp.statements.privacy import privacy_html
 

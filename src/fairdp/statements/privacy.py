@@ -2,7 +2,6 @@
 
 import math
 
-from fairdp._format import html_table, rounded_up
 from fairdp.accounting.mechanisms import SMALLEST_DELTA_FOR_PLD, reading_epsilon
 from fairdp.accounting.spent import (
     BY_LABEL,
@@ -26,6 +25,7 @@ from fairdp.accounting.spent import (
     PrivacySpent,
     sizes_deviation,
 )
+from fairdp.errors import html_table, rounded_up
 from fairdp.parameters import Parameters
 
 _ASSUMPTIONS = {

@@ -26,9 +26,8 @@ from fairdp.methods.functional import coefficients, features_of, l1_sensitivitie
 from fairdp.networks.model import ScoreModel
 from fairdp.randomness import Generators
 from fairdp.releases import Release, watching
-from fairdp.run.certifying import Run
+from fairdp.run.certifying import Run, counted_sizes
 from fairdp.run.fit import Progress, fit
-from fairdp.run.holdout import counted_sizes
 from fairdp.run.plan import checked
 from fairdp.run.predictor import Predictor
 from fairdp.training.noise import BoundedSum, add_gaussian_noise

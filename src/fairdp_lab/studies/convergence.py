@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.optimize import NonlinearConstraint, minimize
 from scipy.special import expit
 
-from fairdp._format import with_error
 from fairdp.accounting.mechanisms import PrivacyBudget, noise_multiplier_for
 from fairdp.accounting.plan import Plan, make_plan
 from fairdp.config import (
@@ -22,6 +21,7 @@ from fairdp.config import (
     shamir_zhang_bound,
 )
 from fairdp.data.grouped import GroupedData
+from fairdp.errors import with_error
 from fairdp.methods import fairdp
 from fairdp.networks.model import ScoreModel, logistic
 from fairdp.randomness import Generators

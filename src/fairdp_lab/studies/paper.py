@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._format import with_error
 from fairdp.accounting.mechanisms import PrivacyBudget
 from fairdp.accounting.plan import make_plan
 from fairdp.config import TrainConfig
 from fairdp.data.grouped import GroupedData
+from fairdp.errors import with_error
 from fairdp.methods import METHODS, dp_is_sgd, dpsgd, fairdp
 from fairdp.metrics import evaluate_decisions
 from fairdp.paper import monte_carlo_error, monte_carlo_error_printed

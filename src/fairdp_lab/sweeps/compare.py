@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 
 from fairdp import errors
-from fairdp._format import rounded_up
 from fairdp._io import content_of, from_plain, json_bytes, parsed_json, read_key, write_file, write_key
 from fairdp.accounting.mechanisms import PrivacyBudget, Reading, reading_epsilon, reading_for
 from fairdp.classifier import FairDPClassifier
@@ -26,7 +25,7 @@ from fairdp.data import catalog as sources
 from fairdp.data.catalog import DATASETS
 from fairdp.data.tables import load_table, read_table
 from fairdp.defaults import kind_of, train_config
-from fairdp.errors import DataError, InputError, ParameterError
+from fairdp.errors import DataError, InputError, ParameterError, rounded_up
 from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.costs import reading_cost
 from fairdp.ledger.ledger import Spending

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairdp._format import with_error
 from fairdp.certify.certificate import Certificate
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.catalog import load_dataset
@@ -23,7 +22,7 @@ from fairdp.data.datasets import N_TEST, N_TRAIN, synthetic_population
 from fairdp.data.grouped import GroupedData
 from fairdp.data.schema import PLAIN, TableSchema
 from fairdp.data.tables import table_batches
-from fairdp.errors import DataError
+from fairdp.errors import DataError, with_error
 from fairdp.ledger.ledger import Ledger, Spending
 from fairdp.methods import METHODS
 from fairdp.metrics import Counts, at_positive_rate, decision_counts
