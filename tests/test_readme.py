@@ -12,7 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from fairdp import cli, defaults
+from fairdp import cli
+from fairdp.run import plan as planned
 
 DOCS = Path(__file__).parent.parent / "docs"
 README = (DOCS.parent / "README.md").read_text()
@@ -103,7 +104,7 @@ def test_commands_of_the_readme_run(block, tmp_path, monkeypatch, capsys):
     key = Ed25519PrivateKey.generate()
     Path("key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     # Far fewer steps: what is tested is that every line is a command that works on what the lines before it left.
-    monkeypatch.setattr(defaults, "default_n_steps", lambda own, sample_rate: 20)
+    monkeypatch.setattr(planned, "default_n_steps", lambda own, sample_rate: 20)
     for _, *words in commands(block):
         redirected = words[words.index(">") + 1] if ">" in words else None
         arguments = words[: words.index(">")] if redirected else words

@@ -25,8 +25,8 @@ LAYERS = """
     networks
     training
     methods
-    defaults
     run
+    defaults
     saved
     paper
     evaluation

@@ -15,7 +15,6 @@ from fairdp.certify.certificate import Certificate, NotCertified
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.catalog import DATASETS
 from fairdp.data.columns import counts_by_column, lines_for_holder
-from fairdp.defaults import kind_of
 from fairdp.distributed import WorkerLost, agree_on_files, agree_on_program, note, noted, process_group
 from fairdp.errors import InputError, ParameterError
 from fairdp.frontier.curve import FrontierPoint, chosen_point, frontier_points
@@ -41,7 +40,7 @@ from fairdp.records import (
 from fairdp.run.certifying import Run
 from fairdp.run.checkpoint import check_new, resumed_checkpoint
 from fairdp.run.fit import Progress, keep_reading, reader_for, reading_path
-from fairdp.run.plan import budget_of, checked, declared_sizes, reason_for_no_certificate
+from fairdp.run.plan import budget_of, checked, declared_sizes, kind_of, reason_for_no_certificate
 from fairdp.saved.folder import MARKER, certificate_record, place_for_model, write_model
 from fairdp.statements.certificate import BOUND_OF_SMOOTHING, certificate_statement
 from fairdp.tuning import tune

@@ -21,10 +21,10 @@ from fairdp.accounting.spent import PrivacySpent
 from fairdp.certify.bounds import hoeffding_radius
 from fairdp.certify.outlook import smoothed_probability
 from fairdp.config import TrainConfig, in_order
-from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.methods import METHODS
 from fairdp.parameters import CERTIFIABLE, RATES
+from fairdp.run.plan import train_config
 from fairdp.statements.certificate import PAPER_BOUNDS
 from fairdp.statements.privacy import EXACT_FOR_PAPER
 

@@ -18,7 +18,6 @@ from fairdp.certify.certificate import Certificate
 from fairdp.certify.rates import estimated_metrics
 from fairdp.classifier import FairDPClassifier
 from fairdp.data.grouped import GroupedData, groups_of
-from fairdp.defaults import kind_of
 from fairdp.errors import DataError, InputError, ParameterError
 from fairdp.ledger.ledger import Spending
 from fairdp.methods import METHODS
@@ -27,7 +26,7 @@ from fairdp.parameters import DECLARED, Parameters, check_parameters
 from fairdp.randomness import Generators, seed_of
 from fairdp.run.certifying import Trial, check_certifiable
 from fairdp.run.fit import check_weighted, hold_out
-from fairdp.run.plan import budget_of, checked, known_sizes_of, plan_run, reason_for_no_certificate
+from fairdp.run.plan import budget_of, checked, kind_of, known_sizes_of, plan_run, reason_for_no_certificate
 
 Candidate = dict[str, Any]
 # Fixed for the whole search, or meaningless for one trial.

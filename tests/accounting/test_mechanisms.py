@@ -42,8 +42,8 @@ from fairdp.accounting.mechanisms import (
 from fairdp.accounting.plan import Plan, Query, Recipe, make_plan
 from fairdp.accounting.selection import Selection, TrialSpend, divergence, selected_divergences
 from fairdp.config import DEFAULTS, TrainConfig
-from fairdp.defaults import default_n_steps
 from fairdp.methods import N_QUERIES, fairdp_frontier, needs_direction, queries_of
+from fairdp.run.plan import default_n_steps
 
 DELTA = 1e-5
 

@@ -11,10 +11,9 @@ from fairdp import FairDPClassifier, paper_settings
 from fairdp import config as theorem_4
 from fairdp.accounting.mechanisms import SampledGaussian, epsilon_spent
 from fairdp.config import ModelConfig, TrainConfig
-from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.parameters import ASSUMED, DECLARED, STATED, Parameters
-from fairdp.run.plan import checked, network_for
+from fairdp.run.plan import checked, network_for, train_config
 
 CONFIG = TrainConfig(sample_rate=0.1, n_steps=10, clip_norm=2.0, learning_rates=(0.4, 0.2))
 NOISE = {"n_groups": 2, "n_params": 20, "noise_multiplier": 3.0, "noise_std": 0.5}

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fairdp import METHODS, FairDPClassifier
-from fairdp.defaults import BY_METHOD, default_by_method, default_text, kind_of, of_group, shown, train_config
+from fairdp.defaults import BY_METHOD, default_by_method, default_text, of_group, shown
 from fairdp.parameters import DECLARED, GROUPS, check_parameters
-from fairdp.run.plan import checked, network_for, registration_of
+from fairdp.run.plan import checked, kind_of, network_for, registration_of, train_config
 
 TABLE, IMAGES = (5,), (3, 16, 16)
 # Large enough for the usual numbers, and not so large that steps sample.

@@ -9,9 +9,9 @@ from opacus.accountants import PRVAccountant, RDPAccountant
 
 from fairdp.accounting.mechanisms import LaplaceRelease, PrivacyBudget, noise_multiplier_for, sizes_std
 from fairdp.accounting.plan import make_plan
-from fairdp.defaults import train_config
 from fairdp.methods import METHODS
 from fairdp.parameters import Parameters
+from fairdp.run.plan import train_config
 
 PRIVATE = [name for name, method in METHODS.items() if method.private]
 # The groups of Adult and Default-CCC, without the fifth that is held out.

@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from classifier_cases import fitted
 from fairdp import METHODS, FairDPClassifier
 from fairdp.data.grouped import GroupedData
-from fairdp.defaults import train_config
 from fairdp.errors import ParameterError
 from fairdp.paper import (
     EVERYBODY,
@@ -25,6 +24,7 @@ from fairdp.paper import (
     tau_emp,
 )
 from fairdp.planning import plan_report
+from fairdp.run.plan import train_config
 from statistical import assert_normal
 
 EPSILON = 0.5

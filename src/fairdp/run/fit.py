@@ -24,7 +24,6 @@ from fairdp.data.columns import EncodedColumns, chosen_positive, refuse_unsaid, 
 from fairdp.data.grouped import GroupedData, bytes_of, declared_groups, split_by_own_coin
 from fairdp.data.infer import column_tally, refuse_continuous, released_tally, schema_from, tally_of
 from fairdp.data.schema import TableSchema, refuse_unfilled
-from fairdp.defaults import kind_of, train_config
 from fairdp.distributed import agree_on_program, process_group
 from fairdp.errors import DataError, InputError, ParameterError, rounded_up
 from fairdp.frontier.curve import Frontier, Target
@@ -64,10 +63,12 @@ from fairdp.run.plan import (
     floored,
     held_out_fraction,
     is_private,
+    kind_of,
     known_sizes_of,
     network_for,
     plan_run,
     registration_of,
+    train_config,
 )
 from fairdp.run.predictor import Predictor
 from fairdp.training.loop import FlatOptimizer, InterimResults, Trainer, TrainingState, kept_memory, torch_threads

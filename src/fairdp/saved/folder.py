@@ -38,7 +38,6 @@ from fairdp.certify.certificate import Certificate, CertifiedGap, Event, NotCert
 from fairdp.certify.rates import estimated_metrics
 from fairdp.config import Preregistration, plain
 from fairdp.data.schema import TableSchema
-from fairdp.defaults import train_config
 from fairdp.errors import InputError, ParameterError, SavedModelError
 from fairdp.frontier.curve import Target, choose
 from fairdp.frontier.verdict import Fit
@@ -54,7 +53,7 @@ from fairdp.networks.model import (
 )
 from fairdp.parameters import DECLARED, METRICS, NoCertificate, Parameters, check_parameters
 from fairdp.run.fit import NOT_STORED, Fitted
-from fairdp.run.plan import checked
+from fairdp.run.plan import checked, train_config
 from fairdp.run.predictor import Predictor
 from fairdp.statements.certificate import DEFINITIONS, certificate_statement
 

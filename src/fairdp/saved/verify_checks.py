@@ -21,13 +21,12 @@ from fairdp.certify.certificate import UNUSED, UNUSED_UNCHECKED, FreshRecords, H
 from fairdp.certify.outlook import input_agnostic_bound
 from fairdp.config import SMALLEST_BATCH, TrainConfig
 from fairdp.data.schema import TableSchema
-from fairdp.defaults import train_config
 from fairdp.frontier.curve import LINE, N_BINS, RAY, Frontier, Target, choose, line_prices
 from fairdp.methods import METHODS
 from fairdp.networks.model import CELL_VALUES
 from fairdp.parameters import Parameters
 from fairdp.run.fit import Fitted
-from fairdp.run.plan import budget_of, checked, network_for
+from fairdp.run.plan import budget_of, checked, network_for, train_config
 from fairdp.saved.folder import (
     CERTIFICATE,
     TENSORS,

@@ -24,7 +24,6 @@ from fairdp.cli.terminal import progress_bar, say
 from fairdp.data import catalog as sources
 from fairdp.data.catalog import DATASETS
 from fairdp.data.tables import load_table, read_table
-from fairdp.defaults import kind_of, train_config
 from fairdp.errors import DataError, InputError, ParameterError, rounded_up
 from fairdp.fitting import FitReport, fit_source
 from fairdp.ledger.costs import reading_cost
@@ -36,7 +35,7 @@ from fairdp.randomness import Generators
 from fairdp.records import Source, load_for_dataset
 from fairdp.report.charts import PROVENANCE, SUMMARY
 from fairdp.run.fit import PrivateSchemaReader
-from fairdp.run.plan import checked, network_for
+from fairdp.run.plan import checked, kind_of, network_for, train_config
 from fairdp.saved.folder import check_place
 from fairdp.statements.certificate import collapse_warning
 from fairdp_lab.drawing import save_figure, tradeoff_figure
