@@ -133,3 +133,16 @@ def test_that_check_notices_a_planted_sentence(planted):
 )
 def test_that_check_passes_docstrings_errors_help_and_labels(passed):
     assert sentences("run.fit", PLANTED.format(planted=passed)) == []
+
+
+def indirect_questions(source: str) -> list[str]:
+    """First lines of docstrings that begin as an indirect question does."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = (ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented))
+    return [text.splitlines()[0] for text in texts if re.match(r"(What|Whether|How)\b", text)]
+
+
+def test_no_docstring_is_an_indirect_question():
+    paths = [path for folder in (PACKAGE, PACKAGE.with_name("fairdp_lab")) for path in folder.rglob("*.py")]
+    assert {path.name: found for path in paths if (found := indirect_questions(path.read_text(encoding="utf-8")))} == {}
+    assert indirect_questions('def is_due():\n    """Whether a look is due."""') == ["Whether a look is due."]
