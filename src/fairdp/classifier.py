@@ -32,7 +32,7 @@ from fairdp.ledger.ledger import Spending
 from fairdp.networks.model import ExtractorBuilder, ScoreModel
 from fairdp.parameters import Parameters
 from fairdp.run.certifying import Trial
-from fairdp.run.fit import Fitted, Progress, assumed_with, fit, read_from_records
+from fairdp.run.fit import Fitted, Progress, assumed_with, assumptions_from_records, fit
 from fairdp.run.plan import checked
 from fairdp.run.predictor import reasons_of
 from fairdp.saved.folder import paid_counts, place_for_model, read_model, retargeted, usable_model, write_model
@@ -142,12 +142,13 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         data, classes = read(draft, *given, weights.get("sample_weight"))
         with Spending(self.ledger, command="fit") as spending:
             data = spending.followed(data, lambda: raw(*given))
-            assumed = read_from_records(self, sensitive_features, schema=declared, before=fitted_before())
+            assumed = assumptions_from_records(self, sensitive_features, schema=declared, before=fitted_before())
             plain = None if declared is None else declared.to_dict()
             draft.fit_grouped(
                 data, classes=classes, public_assumptions=assumed, feature_schema=plain, spending=spending
             )
-            draft.release(privacy=spending.completed(draft.privacy_))
+            draft.amend(privacy=spending.completed(draft.privacy_))
+        # A schema has filled these in for this fit; the estimator's own parameters stay as they were given.
         draft.group_sizes, draft.table = self.group_sizes, self.table
         return self._become(draft)
 
@@ -167,8 +168,8 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
 
         ``feature_schema`` says how raw tables were encoded; it is saved with the model, so that commands can use it.
         ``reading`` says how it was read with noise, if it was. ``trial`` describes a fit that is one of several in
-        `fairdp.tune`. ``spending`` pays for it, and is completed by whoever gave it; None: ``ledger``, which cannot
-        know encoded records from others of ``table`` and counts all of them.
+        `fairdp.tune`. ``spending`` pays for it, and is completed by whoever gave it; None: the estimator's ``ledger``
+        pays; it cannot tell encoded records apart, so all records of ``table`` count as used.
         """
         check_declared_groups(self, data)
         progress = progress or Progress()
@@ -207,7 +208,7 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         )
         return self
 
-    def release(self, **changes: Any) -> Self:
+    def amend(self, **changes: Any) -> Self:
         """Change what is said of the fit: its certificate, say, or what a ledger adds up."""
         self.fitted_ = replace(self.fitted_, **changes)
         return self
@@ -224,7 +225,7 @@ class FairDPClassifier(ShownInNotebooks, MeasuresItself, Parameters, ClassifierM
         return judged(paid_counts(self.fitted_))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the default of delta, which is told from the same number that somebody chose by what it is."""
+        """The state with None for the default delta, which is recognised by identity; pickling does not keep that."""
         state: dict[str, Any] = super().__getstate__()
         return {**state, "delta": None} if self.delta is Parameters.delta else state
 

@@ -1,6 +1,6 @@
-"""The numbers of a run: what the user chose, with the defaults of method and model for what was left open.
+"""The numbers of a run as types, and the defaults of each kind of model; `fairdp.run.plan.train_config` fills them in.
 
-Also the step sizes and bounds of the paper's Theorem 4, and defaults in words for help and reference.
+Also what reading a table privately uses, and the step sizes and bounds of the paper's Theorem 4.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""One fit from files: read, hold out, train, certify, measure, save; alone or as one of several processes."""
+"""From file to folder: read, set test records aside, fit (`fairdp.run.fit`) or search, measure, save."""
 
 import math
 import time
@@ -143,16 +143,16 @@ def fit_source(
         Told of each step, and what the data holder should not have to wait for.
     """
     start, first = time.perf_counter(), process_group().is_rank_zero
-    # Options that all processes must share; where files are may differ, and which of them write.
+    # What all processes must share. Where their files are may differ, and so may which process writes.
     paths = (source.schema, source.test, source.cache, checkpoint, ledger)
     shared = replace(source, table=None, schema=None, test=None, cache=None), parameters, resume, budget
     agree_on_program((*shared, tuple(path is None for path in paths), private_metrics))
     resume, overwrite = _as_started(checkpoint, out, resume=resume, overwrite=overwrite)
     place = place_for_model(out, overwrite=overwrite) if first and out is not None else nullcontext()
-    # Data sets that are known by name are published: what is learnt from them need not be added up.
-    path = ledger if first and source.table is not None else None
+    # Named data sets are public: what is learnt from them is not added up.
+    ledger_path = ledger if first and source.table is not None else None
     paying: dict[str, Any] = {"budget": budget, "checkpoint": checkpoint} if first else {}
-    with place, Spending(path, command="fit" if search is None else "tune", **paying) as spending:
+    with place, Spending(ledger_path, command="fit" if search is None else "tune", **paying) as spending:
         estimator = FairDPClassifier(**parameters)
         chosen, card = checked(**estimator.get_params(deep=False)), DATASETS.get(source.dataset or "")
         if card is not None and card.images and METHODS[chosen.method].closed_form:
@@ -162,14 +162,16 @@ def fit_source(
         for file in (source.table, source.schema, source.test):
             if file is not None:
                 agree_on_files(file)
-        # The key of the coins that choose a table's test records; named data sets bring theirs.
-        split_key, reader, resumed = b"", None, checkpoint if resume else None
+        # Read. The key of the coins that choose a table's test records; named data sets bring theirs.
+        split_key, reader, resumed_from = b"", None, checkpoint if resume else None
         if source.table is not None:
-            split_key = new_split_key(seed_of(chosen.random_state)) if resumed is None else kept_split_key(resumed)
+            split_key = (
+                new_split_key(seed_of(chosen.random_state)) if resumed_from is None else kept_split_key(resumed_from)
+            )
             if source.schema is None:
                 # A checkpoint that cannot be had or written is refused before anything is paid for.
                 resumed_checkpoint(checkpoint, resume=resume)
-                reader = reader_for(chosen, spending, source.table.name, kept=resumed)
+                reader = reader_for(chosen, spending, source.table.name, kept=resumed_from)
 
         def load() -> Records:
             return load_records(source, split_key=split_key, observe=spending.observe, read=reader)
@@ -178,7 +180,7 @@ def fit_source(
         records = load() if source.cache is None else process_group().local_rank_zero_first(load)
         estimator.group_sizes, estimator.table = _group_sizes(chosen, records, source), records.table
         chosen, n_groups = checked(**estimator.get_params(deep=False)), records.train.n_groups
-        # An ε that follows does so from the kind of model that these records get.
+        # Where ε follows from noise and steps, it depends on the kind of model that these records get.
         epsilon = budget_of(chosen, kind=kind_of(chosen, records.train.X.shape[1:]), n_groups=n_groups).epsilon
         reason = reason_for_no_certificate(chosen, n_groups=n_groups, epsilon=epsilon)
         if private_metrics and reason:
@@ -186,10 +188,11 @@ def fit_source(
                 "`private_metrics` come from the certificate's counts, but there is no certificate, because "
                 f"{reason.explanation}."
             )
+        # Consumed by the first call: a search calls this before every trial, and repeated lines would tell how many.
         treated = iter([records.treated])
 
         def before_training(run: Run) -> None:
-            # Once for each trial it would tell how many there are.
+            # Not for a search, for the same reason.
             if search is None:
                 if out is None and source.table is not None:
                     say("before training: without --out the model is not kept, though its epsilon is spent.")
@@ -214,21 +217,23 @@ def fit_source(
             "classes": (0, 1) if schema is None else (schema.negative, schema.positive),
             "reading": None if reader is None else reader.reading,
         }
+        # Hold out, plan, pay, train and certify: see `fairdp.run.fit`.
         if search is not None:
             estimator = tune(estimator, data=records.train, **search, **options)
         else:
             # Once a table is split, only its parts are needed; named data sets may be read-only.
             train = replace(records.train, may_consume=source.table is not None)
             estimator.fit_grouped(train, **options)
-        estimator.release(privacy=replace(estimator.privacy_, ledger=spending.note()))
+        estimator.amend(privacy=replace(estimator.privacy_, ledger=spending.note()))
+        # Measure, save, report.
         equal = None if source.test is None or not first else equal_records(records.train, records.test, source.test)
         if equal is not None:
             say(f"warning: {equal}")
         n_certify, metrics = measured(estimator, records.test, private=private_metrics) if first else (0, None)
         saved = [] if out is None or not first else _save(estimator, out, checkpoint)
-        spent = spending.complete()
-        if spent:
-            say(spent)
+        line = spending.complete()
+        if line:
+            say(line)
         total, tuned = time.perf_counter() - start, None
         if search is not None:
             # Seconds of the best trial only: the total would reveal the number of trials.
@@ -261,8 +266,8 @@ def fit_source(
             label=None if source.table is None or records.schema is None else records.schema.label,
             tuned=tuned,
         )
-    # All wait for the first process, so that somebody can say it if that one is lost before the model is written. Once
-    # all is written, whoever was lost since then is not missed.
+    # All wait for the first process, so that somebody can report it if that one is lost before the model is written.
+    # Once it is written, a process that has been lost since does not matter.
     with suppress(WorkerLost) if first else nullcontext():
         process_group().from_rank_zero(lambda: b"done")
     return report

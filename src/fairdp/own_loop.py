@@ -20,7 +20,7 @@ from fairdp.methods import DEFAULT, METHODS, PAPER, PLAIN
 from fairdp.networks.model import Given, ScoreModel
 from fairdp.parameters import Parameters
 from fairdp.run.certifying import Run
-from fairdp.run.fit import Progress, begin, check_unchanged, finish, read_from_records
+from fairdp.run.fit import Progress, assumptions_from_records, begin, check_unchanged, finish
 from fairdp.run.plan import checked
 from fairdp.training.loop import FlatOptimizer, Trainer, TrainingState, project_to_ball
 
@@ -208,4 +208,4 @@ def _records(estimator: FairDPClassifier, data: Records) -> tuple[GroupedData, A
     if not (isinstance(data, tuple) and len(data) == 3):
         kind = type(data).__name__
         raise InputError(f"data must be GroupedData or a tuple (X, y, sensitive_features), got {kind}.")
-    return *grouped_arrays(estimator, *data), read_from_records(estimator, data[2], schema=None, before=())
+    return *grouped_arrays(estimator, *data), assumptions_from_records(estimator, data[2], schema=None, before=())

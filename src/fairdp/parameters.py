@@ -1,6 +1,7 @@
 """Everything that a user may choose, declared once: estimator, command line and reference follow from it.
 
-`Parameters` is the declaration. Defaults that depend on method or model are in `fairdp.config`.
+`Parameters` is the declaration. Defaults that depend on the model are in `fairdp.config`,
+on the method in `fairdp.methods`.
 """
 
 import math

@@ -128,7 +128,7 @@ def tune(
         return searched(spending)
     with Spending(estimator.ledger, command="tune") as own:
         best = searched(own)
-        return best.release(privacy=own.completed(best.privacy_))
+        return best.amend(privacy=own.completed(best.privacy_))
 
 
 def combinations(estimator: FairDPClassifier, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:

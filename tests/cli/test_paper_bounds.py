@@ -31,7 +31,7 @@ def folder(tmp_path):
     model = FairDPClassifier(**settings, n_members=2, sgd_learning_rate=0.5, weight_bound=0.25, random_state=0)
     model.fit_grouped(encode_table(many, schema), feature_schema=schema.to_dict())
     model.score_model_.replace_params(torch.tensor([2.0, -1.0, 2.0, 0.0]))
-    model.release(privacy=replace(model.privacy_, mean_noise_std=1.0))
+    model.amend(privacy=replace(model.privacy_, mean_noise_std=1.0))
     model.save(tmp_path / "model")
     FIVE.to_csv(tmp_path / "five.csv", index=False)
     return tmp_path

@@ -18,7 +18,7 @@ def test_a_model_keeps_its_day_and_versions_when_it_is_saved_and_loaded(tmp_path
     assert model.fitted_.made.versions.startswith(
         f"fairdp {fairdp.__version__}, torch {torch.__version__.split('+')[0]}"
     )
-    model.release(made=replace(model.fitted_.made, date="2001-02-03"))
+    model.amend(made=replace(model.fitted_.made, date="2001-02-03"))
     model.save(tmp_path / "model")
     FairDPClassifier.load(tmp_path / "model").save(tmp_path / "again")
     for name in ("model", "again"):

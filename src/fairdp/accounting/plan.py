@@ -93,7 +93,7 @@ class Query:
     share
         Part of the whole privacy, in inverse variances.
     n_looks
-        Number of releases that share it.
+        Number of releases that share it; not looks at held-out records.
     """
 
     what: str
@@ -139,7 +139,7 @@ class AuxiliaryMechanism(Protocol):
         return {}
 
     def contributions(self, view: BatchView, memory: Memory) -> "Tensor":
-        """Each record's part of what is released beside the gradient, shape (n_records, ``beside.size``)."""
+        """Each record's part of what is released beside the gradient, shape (n_records, ``auxiliary_release.size``)."""
         return view.scores.new_empty(len(view.scores), 0)
 
     def learn(self, noisy: "Tensor", memory: Memory) -> None:
@@ -270,10 +270,12 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A recipe with its noise: everything public about a run before it starts.
+    """A recipe with its noise and its number of steps: what a run releases, fixed before it starts.
 
     Parameters
     ----------
+    recipe, budget, n_steps
+        What a step releases, what it must stay within, and how many steps train the model.
     noise_std
         Standard deviation of the noise on every coordinate of what is released, s: of the weighted sum, or of every
         group's own; where an auxiliary mechanism changes the clip norms it grows with the largest.
@@ -363,8 +365,8 @@ def make_plan(
 
     A given ``noise_multiplier`` takes the place of every :math:`z_k`: it is that of the most exposed group.
 
-    Looks at a model with several heads, ``n_looks`` of them, need a step more each, but for the last one, which finds
-    them made.
+    Looks at held-out records, ``n_looks`` of them, with a model of several heads need a step more each, but for the
+    last one, which finds them made.
     """
     errors.positive_integer(n_steps=n_steps, n_looks=n_looks)
     look_steps = n_looks - 1 if recipe.n_members > 1 else 0

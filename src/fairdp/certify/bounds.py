@@ -1,7 +1,8 @@
 """Bounds on rates and on gaps between rates, from counts with discrete Laplace noise.
 
 From the noise law of a sum, through exact p-values of one group's rate and their combination for two groups, to the
-bound on the largest gap of all groups (`gap_bound`).
+bound on the largest gap of all groups (`gap_bound`). `pair_bound`, `truth_rejected` and the bounds from
+`hoeffding_radius` to `conv_upper` are for the studies; no certificate uses them.
 """
 
 import itertools
@@ -24,7 +25,7 @@ from fairdp.randomness import RandBelow, discrete_laplace
 from fairdp.releases import release
 
 Floats = NDArray[np.float64]
-# Maxima over runs of 1, 2, 4, … angles: the largest critical value over any range of angles is then two look-ups.
+# A sparse table: maxima over runs of 1, 2, 4, … angles, so that a range maximum is two look-ups.
 CriticalValues = tuple[NDArray[np.float64], ...]
 # Blocks of sizes, first and last, grouped into ranges of similar weight.
 Blocks = tuple[tuple[tuple[int, int], ...], ...]

@@ -1,4 +1,4 @@
-"""The command `fairdp`: its list of commands, how they end, and who speaks where several processes run one.
+"""The command `fairdp`: its list of commands, how they end, and which process prints when several run the same command.
 
 Heavy imports happen inside the commands.
 """
@@ -211,7 +211,7 @@ def _fail(message: str, code: int, error: BaseException | None = None) -> None:
 @contextmanager
 def among_workers(arguments: list[str]) -> Iterator[None]:
     """Run as one of the processes that a launcher has started; those that are not the first print nothing."""
-    # Of a store that is gone, torch would print its own frames beside our line.
+    # Otherwise torch prints stack frames of its own beside our line when the store is gone.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     try:
         processes = process_group()
@@ -241,6 +241,7 @@ def _noting_the_end(processes: ProcessGroup) -> Iterator[None]:
 
 @contextmanager
 def _in_its_place(processes: ProcessGroup, arguments: list[str]) -> Iterator[None]:
+    """Refuse a command that is not for several processes, and silence all processes but the first."""
     if processes.size == 1:
         yield
         return

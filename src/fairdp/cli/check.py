@@ -200,7 +200,7 @@ def certify(
             ),
             generators=generators,
         )
-        estimator.release(certificate=certificate, privacy=replace(privacy, ledger=spending.later(privacy.ledger)))
+        estimator.amend(certificate=certificate, privacy=replace(privacy, ledger=spending.later(privacy.ledger)))
         write_model(folder, estimator.fitted_)
         note = spending.note()
         say_spent(spending)

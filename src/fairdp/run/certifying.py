@@ -2,6 +2,9 @@
 
 After the last step `read_frontier` and `post_processed` make the rule, and `certified` bounds its gaps; `breached`
 takes the looks in between.
+
+Also the types of a run (`Run`, `TrainHoldoutSplit`, `Trial`), the noisy counting of group sizes, and `certify_fresh`
+for records that came after training.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -187,7 +190,7 @@ def all_heads(trainer: Trainer) -> Iterator[None]:
 def look(run: Run, interim: InterimResults, predictor: Predictor) -> Certificate:
     """The next look at the held-out records: count the decisions of the current model, add noise, and bound the gaps.
 
-    The model is kept if it meets what is required, and if it is the first.
+    The model is kept if it meets what is required, or if this is the first look.
     """
     held_out, generators = run.parts.held_out, run.generators
     names, number = held_out.group_names, len(interim.counts) + 1
@@ -297,7 +300,7 @@ class _Reader:
         )
 
     def _ray(self, events: Events, looked: Direction | None, sizes: Floats) -> tuple[Floats, tuple[float, ...]]:
-        """Prices at position 1, and the positions: both sides of none for two events, else along what was found."""
+        """Prices at position 1, and the positions: zero for one group, both signs without a direction, else 0 to 1."""
         if self.data.n_groups == 1:
             return np.zeros(len(events.members)), (0.0,)
         if looked is None:
@@ -341,7 +344,7 @@ def certified(run: Run, predictor: Predictor, interim: InterimResults) -> Certif
         reason = reason_for_no_certificate(run.chosen, n_groups=len(names), epsilon=epsilon)
         assert reason is not None
         return NotCertified(reason)
-    number, certificate = _last_kept(run, predictor, interim)
+    number, certificate = _deployed_look(run, predictor, interim)
     certificate = _with_scores(run, certificate)
     about = Origin(
         model_sha256=run.model.digest(),
@@ -358,10 +361,10 @@ def certified(run: Run, predictor: Predictor, interim: InterimResults) -> Certif
     return replace(certificate, about=about)
 
 
-def _last_kept(run: Run, predictor: Predictor, interim: InterimResults) -> tuple[int, Certificate]:
-    """Number and certificate of the look whose model is deployed, which the model becomes; a last one if none missed.
+def _deployed_look(run: Run, predictor: Predictor, interim: InterimResults) -> tuple[int, Certificate]:
+    """Take the last look unless one has missed; returns the number and certificate of the look that is deployed.
 
-    That is the last look that met what is required, or the first if that did not.
+    The model becomes that of the last look that met what is required, or of the first if that did not.
     """
     registration = run.registration
     certificate = None if interim.missed else look(run, interim, predictor)
@@ -499,7 +502,7 @@ def count_decisions(
 
 
 def _count_together(model: ScoreModel, predictor: Predictor, data: GroupedData, coin_key: bytes) -> NDArray[np.int64]:
-    """The same for all of these records, of which each process of a group counts its share."""
+    """`count_decisions` of all these records, of which each process of a process group counts its share."""
     processes, n_groups = process_group(), len(data.group_names)
     if processes.size == 1:
         return count_decisions(model, predictor, data.batches(), n_groups, coin_key)

@@ -98,7 +98,7 @@ class Checkpoint:
 
 
 class CheckpointWriter:
-    """Writes before the first step, after the last, and at least this often in between.
+    """Writes before the first step, after the last, and in between once ``seconds_between`` have passed.
 
     So an interruption loses little, and never what was paid for: the first one is there before anything is released. In
     a process group rank zero writes.

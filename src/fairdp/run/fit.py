@@ -84,10 +84,12 @@ _ANY_SIZE = 1e6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
-    """The results of a fit, which are what is saved, loaded and reported.
+    """The results of a fit: what is saved, loaded and reported.
 
-    A joint model has a ``frontier``, and the ``target`` that its rule was chosen for, which may have been moved since.
-    Of a fit alone, and not saved: the numbers of records, and the ``seconds`` that it took.
+    ``model`` configures the network, ``heads`` is the number of heads and the size of each, ``made`` the day and the
+    versions, ``notes`` what a method says of its own training. A joint model has a ``frontier``, and the ``target``
+    that its rule was chosen for, which may have been moved since. Not saved: the numbers of records, and the
+    ``seconds`` that the fit took.
     """
 
     parameters: Parameters
@@ -114,9 +116,9 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Whom to tell about each step, and before the first one, and where checkpoints go.
+    """Callbacks before the first step and after each, and where checkpoints go.
 
-    ``before_training`` is called once a run is planned and paid for, before its first checkpoint is written.
+    ``before_training`` is called when a run has been planned and paid for, before its first checkpoint is written.
     """
 
     observe: Callable[[int, int], None] = lambda step, n_steps: None
@@ -127,15 +129,16 @@ class Progress:
 
 
 def fit(
-    chosen: Parameters, data: GroupedData, spending: Spending, progress: Progress, **public: Any
+    chosen: Parameters, data: GroupedData, spending: Spending, progress: Progress, **given: Any
 ) -> tuple[ScoreModel, Fitted]:
-    """Hold out, plan and pay (`begin`), train, certify (`finish`): every record is used for one of the two.
+    """Hold out, plan and pay (`begin`), train, certify (`finish`): every record is used either to train or to certify.
 
-    See `begin` for what else is ``public``.
+    What else is ``given`` is for `begin`.
     """
-    run = begin(chosen, data, spending, progress, **public)
+    run = begin(chosen, data, spending, progress, **given)
     progress.before_training(run)
-    started, interim, notes = time.perf_counter(), InterimResults(), dict[str, list[float]]()
+    started, interim = time.perf_counter(), InterimResults()
+    notes: dict[str, list[float]] = {}
     if METHODS[chosen.method].closed_form:
         solve(run.model, run.parts.train, run.plan, run.generators)
     else:
@@ -191,6 +194,7 @@ def begin(
     known = _sizes_of(resumed, chosen, data) if resumed is not None else trial.sizes if trial is not None else None
     split_key = None if trial is None else trial.split_key
     parts = hold_out(chosen, data, budget, generators, split_key=split_key, sizes=known)
+    # Notes whose records will be paid for; nothing is paid before `spend` below.
     spending.charge(parts.train, parts.held_out)
     config, plan, privacy = plan_run(
         chosen,
@@ -226,7 +230,7 @@ def begin(
     if predictor.tosses_coins or METHODS[chosen.method].post_processes:
         # A rule that tosses coins, or may come to do so, has a key.
         predictor = replace(predictor, key=generators.key("people").hex())
-    # After all that may be refused. The key tells this run from others of the same table.
+    # Last, so that whatever is refused costs nothing. Its key tells the run from others of the same table.
     spending.spend(privacy, table, resume=progress.resume, run=generators.key("run").hex())
     return Run(
         chosen=chosen,
@@ -264,7 +268,7 @@ def hold_out(
     sizes
         Sizes that were released before; None finds them now.
     noise
-        How to count, where sizes are counted with noise; None does it as one run with these choices pays for it.
+        How to count, where sizes are counted with noise; None: the noise that a single run with these choices pays for.
     """
     finer = chosen.grouping == "attribute_and_label"
     # Before the split, which may put the records in another order.
@@ -291,12 +295,12 @@ def assumed_with(assumed: tuple[str, ...], schema: TableSchema | None, *, paid: 
     return (*assumed, READ_FROM_TABLE) if free and READ_FROM_TABLE not in assumed else assumed
 
 
-def read_from_records(
+def assumptions_from_records(
     estimator: Parameters, sensitive_features: object, *, schema: TableSchema | None, before: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Public because it was read from the records: the names of the groups, unless they are declared.
+    """Assumptions of what is public though it was read from the records: names of groups that nobody declared.
 
-    And what steps ``before`` the estimator, in a pipeline, have learnt from them.
+    And what steps ``before`` the estimator, in a pipeline, have learnt.
     """
     learnt = (FITTED_BEFORE + ", ".join(before),) if before else ()
     undeclared = sensitive_features is not None and schema is None and declared_groups(estimator) is None
@@ -358,37 +362,6 @@ def smoothing_of(chosen: Parameters, config: TrainConfig, generators: Generators
     return ParameterSmoothing(deviation=config.parameter_noise, n_draws=config.n_draws, seed=seed)
 
 
-def finish(run: Run, notes: dict[str, list[float]], interim: InterimResults, *, started: float) -> Fitted:
-    """Build the decision rule of the trained model, certify it, and gather the results."""
-    method, model, frontier = METHODS[run.chosen.method], run.model, None
-    if method.joint:
-        frontier = read_frontier(model, run.parts.train, run.plan, run.config, run.generators.steps)
-    predictor = post_processed(run) if method.post_processes else run.predictor
-    trained = time.perf_counter()
-    certificate = certified(run, predictor, interim)
-    mark_trained(model.extractor)
-    return Fitted(
-        parameters=replace(run.chosen, **{name: getattr(Parameters, name) for name in NOT_STORED}),
-        groups=run.parts.held_out.group_names,
-        feature_schema=None,
-        predictor=predictor,
-        notes={**notes},
-        made=build_info(),
-        model=run.network,
-        shape=tuple(model.shape),
-        heads=(model.heads.shape[0], model.heads.shape[1]),
-        smoothing=model.smoothing,
-        frontier=frontier,
-        target=None if frontier is None else Target.of(run.config),
-        privacy=run.privacy,
-        certificate=certificate,
-        tensors=model.tensors(),
-        n_train=run.parts.train.n_samples,
-        n_certify=run.parts.held_out.n_samples,
-        seconds={"train": trained - started, "certify": time.perf_counter() - trained},
-    )
-
-
 def train_model(
     model: ScoreModel,
     data: GroupedData,
@@ -404,7 +377,7 @@ def train_model(
 ) -> dict[str, list[float]]:
     """Train the model in place, from its start or from a checkpoint, to the end or until a look ends training.
 
-    Checkpoints are written with the run's ``fingerprint``. Returns what there is to say of the training besides.
+    Checkpoints are written with the run's ``fingerprint``. Returns the method's notes on its training.
     """
     state = TrainingState(
         model,
@@ -446,6 +419,37 @@ def check_unchanged(model: ScoreModel) -> None:
         raise InputError(
             "the module changed its own buffers in training, so it remembers private records; remove these buffers."
         )
+
+
+def finish(run: Run, notes: dict[str, list[float]], interim: InterimResults, *, started: float) -> Fitted:
+    """Build the decision rule of the trained model, certify it, and gather the results."""
+    method, model, frontier = METHODS[run.chosen.method], run.model, None
+    if method.joint:
+        frontier = read_frontier(model, run.parts.train, run.plan, run.config, run.generators.steps)
+    predictor = post_processed(run) if method.post_processes else run.predictor
+    trained = time.perf_counter()
+    certificate = certified(run, predictor, interim)
+    mark_trained(model.extractor)
+    return Fitted(
+        parameters=replace(run.chosen, **{name: getattr(Parameters, name) for name in NOT_STORED}),
+        groups=run.parts.held_out.group_names,
+        feature_schema=None,
+        predictor=predictor,
+        notes={**notes},
+        made=build_info(),
+        model=run.network,
+        shape=tuple(model.shape),
+        heads=(model.heads.shape[0], model.heads.shape[1]),
+        smoothing=model.smoothing,
+        frontier=frontier,
+        target=None if frontier is None else Target.of(run.config),
+        privacy=run.privacy,
+        certificate=certificate,
+        tensors=model.tensors(),
+        n_train=run.parts.train.n_samples,
+        n_certify=run.parts.held_out.n_samples,
+        seconds={"train": trained - started, "certify": time.perf_counter() - trained},
+    )
 
 
 @dataclass(kw_only=True)

@@ -67,6 +67,12 @@ _MOST_UNDECLARED = 64
 _ANY_SIZE = 1e6
 # Parameters of single methods that others would silently ignore; studies give the rest of `ONLY_FOR` to all alike.
 _REFUSED = ("price", "cost_ratio", "grouping", "max_sample_rate", "parameter_noise", "fairness_weight")
+# Parameters that `TrainConfig` takes unchanged.
+_TAKEN = tuple(
+    {field.name for field in fields(TrainConfig)}
+    & set(DECLARED)
+    - {"sample_rate", "n_steps", "clip_norm", "schedule", "optimizer", "momentum", "max_gap", "min_ratio", "price"}
+)
 # The day that everything inside `on_one_day` is made on; of one context each, as the hook of the releases is.
 _DAY: ContextVar[str | None] = ContextVar("day", default=None)
 
@@ -88,7 +94,7 @@ def checked(**values: Any) -> Parameters:
 
 
 def _by_name(chosen: Any) -> Any:
-    """Declarations about groups, with names and numbers as files hold them; anything else stays as it is."""
+    """Mappings with plain keys and values; anything else stays as it is."""
     return {str(name): plain(value) for name, value in chosen.items()} if isinstance(chosen, Mapping) else chosen
 
 
@@ -270,14 +276,6 @@ def default_n_steps(defaults: Defaults, sample_rate: float) -> int:
     return min(defaults.most_steps, max(defaults.fewest_steps, round(defaults.n_epochs / sample_rate)))
 
 
-# Parameters that are numbers of a run as they stand.
-_TAKEN = tuple(
-    {field.name for field in fields(TrainConfig)}
-    & set(DECLARED)
-    - {"sample_rate", "n_steps", "clip_norm", "schedule", "optimizer", "momentum", "max_gap", "min_ratio", "price"}
-)
-
-
 def train_config(chosen: Parameters, kind: str, sizes: tuple[float, ...]) -> TrainConfig:
     """The numbers of a run: what the user chose, and the defaults of model and method for what is None.
 
@@ -452,14 +450,14 @@ def budget_of(chosen: Parameters, *, kind: str, n_groups: int) -> PrivacyBudget:
 
 
 def _budget(chosen: Parameters, epsilon: float) -> PrivacyBudget:
-    # An ε that follows is that of the δ it was computed for.
-    # The default itself, and not the same number: what somebody chose is kept or refused, never changed.
+    # An ε that follows holds for the δ it was computed with. δ adapts only if it is the default object itself: the same
+    # number, chosen by somebody, is kept or refused, never changed.
     adapts = chosen.delta is Parameters.delta and not epsilon_follows(chosen)
     return PrivacyBudget(epsilon=epsilon, delta=chosen.delta, accountant=chosen.accountant, adapts=adapts)
 
 
 def _in_range(chosen: Parameters, epsilon: float) -> float:
-    """Refuse noise for which ε would be none that a budget may have."""
+    """Refuse noise whose ε is outside the range of a budget."""
     if epsilon < SMALLEST_EPSILON:
         raise ParameterError(
             "noise_multiplier",

@@ -157,7 +157,7 @@ def fitted_in(contents: Mapping[str, bytes]) -> Fitted:
 
 
 def paid_counts(fitted: Fitted) -> Fit:
-    """Releases that a verdict can be based on."""
+    """The noisy releases of a fit that a verdict may use, as `judged` takes them."""
     return Fit(
         parameters=fitted.parameters,
         takes_target=METHODS[fitted.parameters.method].takes_target,
@@ -230,7 +230,7 @@ def restored(stored: Mapping[str, Any]) -> Parameters:
         raise RecordError("parameters are not those of this version")
     values: dict[str, Any] = {name: math.inf if value == "inf" else value for name, value in stored.items()}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    # Somebody who chose this number was refused wherever it gives way: what is saved is the default.
+    # Identity is not saved. Whoever chose this number was refused wherever it adapts, so it stands for the default.
     default = {"delta": Parameters.delta} if values["delta"] == Parameters.delta else {}
     return Parameters(**{**values, **default})
 

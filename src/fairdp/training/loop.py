@@ -1,7 +1,8 @@
-"""The only training loop: Algorithm 1 of the paper, line by line, with Algorithm 2 (DP-MC) as its last step.
+"""The training step: Algorithm 1 of the paper, line by line, with Algorithm 2 (DP-MC) as its last step.
 
-`Trainer.step` is one pass through the loop. A method changes what a step does by its recipe and its auxiliary mechanism
-alone; nothing about the records leaves a step but by `add_gaussian_noise`.
+`Trainer.step` is one pass; `fairdp.run.fit.train_model` repeats it, and so does `steps`. A method changes what a step
+does by its recipe and its auxiliary mechanism alone; nothing about the records leaves a step but by
+`add_gaussian_noise`.
 """
 
 import ctypes
@@ -86,7 +87,7 @@ def steps(state: TrainingState, data: GroupedData, plan: Plan, config: TrainConf
 
 
 class Trainer:
-    """One run on one data set.
+    """The steps of one run; see `fairdp.run.certifying.Run` for the run itself.
 
     Group models that start from the same point and take one step of SGD average to one step along the average gradient,
     so a group is a weight per record and no group model exists. With an optimiser for every group, the gradient has a

@@ -154,8 +154,8 @@ def _exact_gap(word: int, rate: float, more: Stream) -> int:
 class BoundedSum:
     """A sum over records and, for each group, how far adding or removing one of its records can move it (L2).
 
-    It is also all that the processes of a group add up: sums of their records add, sensitivities stay. Only the first
-    of them has the total.
+    It is also all that the processes of a process group add up: sums of their records add, sensitivities stay. Only
+    rank zero has the total.
     """
 
     total: Tensor
@@ -233,6 +233,7 @@ def add_gaussian_noise(
     Released values are points of a lattice, with exactly the law of rounded Gaussian noise (`round_with_gaussian`).
     The rank-zero process has the sum, draws the noise, and tells the others what is released.
     """
+    # The local part of the sum is only read on rank zero.
     processes = process_group()
     if noise_std == 0 and not accounted_multipliers.any():
         return processes.broadcast(bounded.total.float())

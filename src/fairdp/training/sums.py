@@ -1,7 +1,7 @@
 """The sum over the records of a batch before noise, with how far one record can move it.
 
 Records of a batch go forward and back in parts, whose sums are added in one order, whoever computes them: the bits are
-the same for any number of workers.
+the same for any number of workers. `released` adds the noise where a sum is over all records instead of a batch.
 """
 
 import math
@@ -430,7 +430,7 @@ def _nothing(n_numbers: int) -> Tensor:
 
 
 def calibrate_input_layer(model: ScoreModel, data: GroupedData, plan: Plan, chain: Chain) -> None:
-    """Release the sum that the input layer asks for, if it asks for one, and let its numbers follow from it."""
+    """Release the sum that the input layer asks for, if any, and set the layer's numbers from it."""
     layer = model.extractor
     # Of a user's own module nobody knows how far a record moves what it would ask.
     if not isinstance(layer, (SplineFeatures, ImageRows)) or layer.query not in plan.query_stds:
