@@ -145,7 +145,7 @@ def test_the_page_of_rivals_says_where_ours_loses_and_nothing_else() -> None:
 
 def test_every_method_has_a_card() -> None:
     cards = re.findall(r"^## (\w+)$", (DOCS / "reference" / "methods.md").read_text(), flags=re.MULTILINE)
-    assert sorted(cards) == sorted(METHODS)
+    assert sorted(cards) == sorted(METHODS), "docs/reference/methods.md needs a section ## NAME for each method"
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -76,7 +76,7 @@ def test_figures_are_as_kept(name):
 
 
 def test_every_case_is_kept_and_no_other():
-    assert list(KEPT) == list(CASES)
+    assert list(KEPT) == list(CASES), "see tests/README.md: tools/run_figures.py --only 'method=NAME' --lasting"
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ class PrivacyBudget:
     """The (ε, δ) that a run may spend; an infinite ε is the labelled debugging mode without noise.
 
     ``accountant`` is the one that was chosen to compute ε; `accountant_for` says which one does. A δ that ``adapts`` is
-    the default, and lowered where there are too many records for it.
+    the default, and lowered where there are too many records for it, unless something was released for it before.
     """
 
     epsilon: float

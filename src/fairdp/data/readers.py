@@ -1,7 +1,7 @@
 """Tables in files of every kind as rows: how many there are, some at a time, and how a file seems to be written.
 
 Every reader refuses a broken file in one line that names it. Cells of text files stay texts, in the plain format of
-`TableFormat`; those of Parquet and Arrow files keep their types.
+`TableFormat`; those of Parquet and Arrow files keep their types, and those of workbooks become their text.
 """
 
 import codecs

@@ -237,31 +237,39 @@ class Method:
 
     Parameters
     ----------
+    recipe
+        What one step releases, from the numbers of a run and the sizes of the groups.
+    guarantee, paper
+        What it promises, and where it is from.
     label, words
         Its name in a legend, and what it is in a few words, where there is room.
     colour, marker
         Every colour is also a label's, so each has a contrast of at least 4.5 on white. Those that stand out are the
         only saturated ones; the others were spread in lightness until they differed for every kind of colour blindness.
+    stands_out
+        True for the few that figures point at.
     options
         Parameters that mean nothing to methods that do not name them.
     table_model, image_model, defaults
         The kind of model for ``model="auto"``, and settings by kind, where they are not those of the kind.
+    private
+        False only for the control without noise.
     rates_follow_sizes
-        Whether records are sampled at rates that follow from the sizes of their groups.
+        True if records are sampled at rates that follow from the sizes of their groups.
     smooths
-        Whether the deployed model averages over noise on its parameters.
+        True if the deployed model averages over noise on its parameters.
     takes_target
-        Whether it aims at a gap that the user states.
+        True if it aims at a gap that the user states.
     gaps_only
-        Whether this may be a gap or a ratio only, and not a share of positive decisions.
+        True if this may be a gap or a ratio only, and not a share of positive decisions.
     post_processes
-        Whether decisions are changed by group, from a noisy count of decisions about the training records.
+        True if decisions are changed by group, from a noisy count of decisions about the training records.
     group_models
-        Whether it trains a model for each group, one after the other.
+        True if it trains a model for each group, one after the other.
     closed_form
-        Whether it is one release and a closed form instead of steps: a linear model of the features, hence of tables.
+        True if it is one release and a closed form instead of steps: a linear model of the features, hence of tables.
     joint
-        Whether it trains a model of group and label, from which a rule for any target is read.
+        True if it trains a model of group and label, from which a rule for any target is read.
     """
 
     recipe: MakeRecipe
