@@ -249,3 +249,10 @@ def test_a_column_that_the_table_has_twice_is_refused_in_one_line(model, name):
     # Negative control: a column that the schema does not name may be there as often as it likes.
     beside = TABLE.assign(note=1)
     classifier().fit(pd.concat([beside, beside[["note"]]], axis=1), schema=APPLICANTS)
+
+
+def test_a_column_that_cannot_be_read_is_warned_of_before_it_is_trained_on():
+    """`predict` refuses such a table; a fit on it would have learnt from missing values alone."""
+    written_otherwise = TABLE.assign(income=["about " + str(value) for value in TABLE["income"]])
+    with pytest.warns(UserWarning, match=r"column 'income' holds no number or date in 1200 of 1200 cells"):
+        classifier().fit(written_otherwise, schema=APPLICANTS)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import click
 import numpy as np
@@ -347,3 +349,31 @@ def test_a_proposed_schema_trains_and_says_where_it_came_from(run, table, tmp_pa
         result = run("fit", table, "--schema", tmp_path / "loans.yaml", *UNCERTIFIED, "--verbose")
         assert result.code == 0, result.err
         assert ("because no schema was declared" in result.out or "read from the table" in result.out) is warned
+
+
+def test_options_before_a_command_of_the_ledger_are_meant_for_it(run, tmp_path, monkeypatch):
+    """A limit that goes into another ledger than the one that was named limits nothing."""
+    monkeypatch.setenv("FAIRDP_LEDGER", str(tmp_path / "usual.sqlite"))
+    own = tmp_path / "own.sqlite"
+    assert run("ledger", "--ledger", own, "limit", "loans.csv", "--epsilon", "3").code == 0
+    assert (own.exists(), (tmp_path / "usual.sqlite").exists()) == (True, False)
+    listed = run("ledger", "--ledger", own, "--json", "list")
+    assert json.loads(listed.out)["limits"]["loans.csv"]["epsilon"] == 3
+    # What is said after the command goes first.
+    assert json.loads(run("ledger", "--ledger", own, "list", "--ledger", own, "--json").out)["ledger"] == str(own)
+
+
+@pytest.mark.parametrize("command", ["list", "check"])
+def test_a_ledger_that_was_named_and_is_not_there_is_refused(run, tmp_path, command):
+    refused = run("ledger", command, "--ledger", tmp_path / "ledger.sqlite")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.endswith("name another with --ledger.\n")
+
+
+def test_a_full_disk_behind_the_help_is_no_fault_of_the_program(run):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fairdp", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "internal" not in done.stderr

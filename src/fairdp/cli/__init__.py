@@ -142,6 +142,9 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get("FAIRDP_DEBUG"):
             raise
+        if isinstance(error, OSError):
+            # Help that could not be printed, say.
+            _fail(str(error), BAD_INPUT)
         kind = type(error).__name__
         _fail(f"internal error, {kind}: {error}; FAIRDP_DEBUG=1 shows where. Please report it.", INTERNAL)
 

@@ -201,7 +201,12 @@ def certify(
             generators=generators,
         )
         estimator.amend(certificate=certificate, privacy=replace(privacy, ledger=spending.later(privacy.ledger)))
-        write_model(folder, estimator.fitted_)
+        try:
+            write_model(folder, estimator.fitted_)
+        except OSError as error:
+            raise DataError(
+                f"{str(folder)!r} cannot be written: {error.strerror}; its certificate is as it was."
+            ) from None
         note = spending.note()
         say_spent(spending)
     if not checked:
@@ -364,14 +369,16 @@ def shift(folder: Path, gamma: tuple[float, ...], as_json: bool) -> None:
     from fairdp.classifier import FairDPClassifier
     from fairdp.cli.printing import METRIC_NAMES, print_json, print_table
     from fairdp.errors import ParameterError, SavedModelError
+    from fairdp.parameters import NoCertificate
     from fairdp.statements.certificate import UNDER_SHIFT
 
     estimator = FairDPClassifier.load(folder)
     method, certificate, positive = estimator.method, estimator.certificate_, str(estimator.classes_[1])
     if isinstance(certificate, NotCertified):
+        # Why there is none may say what to do already.
+        advice = "" if certificate.reason is NoCertificate.RULE_MOVED else "; run fairdp certify on fresh records"
         raise SavedModelError(
-            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}; "
-            "run fairdp certify on fresh records."
+            f"the model in {str(folder)!r} has no certificate, because {certificate.reason.explanation}{advice}."
         )
     for size in gamma:
         if not 0 <= size <= 1:
@@ -420,6 +427,11 @@ def ledger(context: click.Context, path: Path | None, as_json: bool) -> None:
     """Show what was spent on your tables in total, set limits, and check the ledger; without a command, list it."""
     if context.invoked_subcommand is None:
         context.invoke(list_, path=path, table=None, as_json=as_json)
+        return
+    # Given before the command, they are meant for it: a limit must not go into another ledger.
+    given = {"path": path, "as_json": as_json or None}
+    own = {name: value for name, value in given.items() if value is not None}
+    context.default_map = {context.invoked_subcommand: own}
 
 
 @ledger.command("list", epilog="\b\nExample:\n  fairdp ledger list --table loans.csv\n")
@@ -438,8 +450,10 @@ def list_(path: Path | None, table: str | None, as_json: bool) -> None:
     from fairdp.ledger.ledger import Ledger
     from fairdp.ledger.store import Entry, Limit, record_total, table_total
 
+    if path is not None and not path.exists():
+        raise DataError(f"there is no ledger {str(path)!r}; name another with --ledger.")
     path, entries, limits = _path(path), list[Entry](), dict[str, Limit]()
-    # A ledger that is not there yet holds nothing.
+    # That of the user, if it is not there yet, holds nothing.
     if path.exists():
         with Ledger(path) as ledger:
             entries, limits = [*ledger.entries()], ledger.limits()
@@ -519,7 +533,7 @@ def check(folders: tuple[Path, ...], path: Path | None, as_json: bool) -> None:
 
     path = _path(path)
     if not path.exists():
-        raise DataError(f"there is no ledger {str(path)!r}; name another with `ledger`.")
+        raise DataError(f"there is no ledger {str(path)!r}; name another with --ledger.")
     with Ledger(path) as ledger:
         n_entries = ledger.check()
         for folder in folders:

@@ -324,7 +324,8 @@ def print_checks(checks: "Sequence[Check]", *, as_json: bool) -> None:
         print_json({"verified": passed, "checks": checks, "scope": scope})
         return
     print_table(None, [("ok" if check.passed else "FAILED", check.name, check.found) for check in checks])
-    print(scope)
+    if passed:
+        print(scope)
     print("Verified." if passed else "NOT verified.")
 
 

@@ -188,8 +188,12 @@ def lines_for_holder(treated: Iterable[CellIssues]) -> list[str]:
     lines = [str(each) for each in found[:_MOST_LINES]]
     if len(found) > _MOST_LINES:
         lines.append(f"{len(found) - _MOST_LINES} more columns have cells that were not as declared.")
-    lines += [f"{_mostly_unreadable(each)}." for each in found if each.is_mostly_unreadable]
-    return lines + [_mostly_beyond(each) for each in found if each.is_mostly_out_of_range]
+    return lines + unreadable_lines(found) + [_mostly_beyond(each) for each in found if each.is_mostly_out_of_range]
+
+
+def unreadable_lines(treated: Iterable[CellIssues]) -> list[str]:
+    """A line for each column of numbers that holds mostly words."""
+    return [f"{_mostly_unreadable(each)}." for each in summed(treated) if each.is_mostly_unreadable]
 
 
 def refuse_unreadable(treated: Sequence[CellIssues]) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from fairdp.data.columns import (
     repeated,
     row_type,
     summed,
+    unreadable_lines,
     value_meant,
 )
 from fairdp.data.grouped import GroupedData, StoredRows, codes_of, label_codes, records_of, shares_of
@@ -561,7 +563,10 @@ def grouped_table(
     _take_declared(estimator, schema)
     # Names of an earlier fit, on arrays; what this one takes is said by the schema.
     estimator.__dict__.pop("feature_names_in_", None)
-    data = encode_table(frame, schema)
+    issues: list[CellIssues] = []
+    data = encode_table(frame, schema, on_issue=issues.append)
+    for line in unreadable_lines(issues):
+        warnings.warn(line, stacklevel=3)
     shares = None if sample_weight is None else shares_of(sample_weight, len(frame), estimator.max_sample_weight)
     classes = _classes(schema, frame[schema.label].dtype)
     return GroupedData(data.X, data.y, data.groups, data.group_names, shares), classes
