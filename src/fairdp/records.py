@@ -4,7 +4,6 @@ Also the key of the coins by which test records are set aside, which is kept unt
 """
 
 import csv
-import hashlib
 import itertools
 import json
 import os
@@ -38,7 +37,7 @@ from fairdp.data.columns import (
     summed,
 )
 from fairdp.data.datasets import group_names
-from fairdp.data.grouped import BATCH, GroupedData, place_type, split_by_own_coin
+from fairdp.data.grouped import BATCH, GroupedData, encoded_hashes, place_type, split_by_own_coin
 from fairdp.data.infer import infer_schema
 from fairdp.data.schema import PLAIN, TableFormat, TableSchema, read_schema
 from fairdp.data.tables import Observe, Read, encode_file, load_table, table_batches
@@ -60,8 +59,6 @@ from fairdp.statements.verdict import forewarning, outlook_warning
 _WRITTEN = {"score", "probability", "decision"}
 # Of the key of the test split.
 KEY_BYTES = 16
-# Bytes of records that are copied at a time.
-_CHUNK = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,15 +350,7 @@ def record_hashes(data: GroupedData) -> NDArray[np.uint64]:
 
     Two unequal records share one of 64 bits with probability 2⁻⁶⁴.
     """
-    found: list[bytes] = []
-    for part in data.batches(max(1, _CHUNK // (data.row_bytes + 16))):
-        y, groups = (np.asarray(codes, dtype="<i8") for codes in (part.y, part.groups))
-        X = np.asarray(part.inputs, dtype="<f4").reshape(len(y), -1) + np.float32(0)
-        rows = np.hstack([np.ascontiguousarray(each).view(np.uint8).reshape(len(y), -1) for each in (X, y, groups)])
-        content, width = rows.tobytes(), rows.shape[1]
-        each = (content[start : start + width] for start in range(0, len(content), width))
-        found.append(b"".join(hashlib.blake2b(record, digest_size=8).digest() for record in each))
-    return np.frombuffer(b"".join(found), dtype="<u8")
+    return encoded_hashes(data, size=8).view("<u8")
 
 
 def seen_before(estimator: FairDPClassifier, spending: Spending) -> list[str]:

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from fairdp.certify.certificate import UNUSED, UNUSED_UNCHECKED
 from fairdp.ledger.ledger import Ledger, ledger_path
+from fairdp.ledger.records import RecordHasher
 from fairdp.releases import watching
 from forgeries import certificate_with, forge
 
@@ -189,6 +191,24 @@ def test_a_model_that_was_fitted_without_a_ledger_is_certified_only_on_declared_
     assert run("certify", "own", *CERTIFY[2:], "--allow-equal").code == 0
     # The same records again: the ledger knows the first certificate, and still not the training.
     refused("certify", "own", *CERTIFY[2:])
+
+
+def test_records_that_the_schema_makes_equal_are_the_same_people(run, refused, place):
+    """To the model nothing has changed: what is compared is what it was trained on."""
+    place()
+    schema = {**SCHEMA, "columns": [{"name": "age", "type": "binned", "edges": [30, 50]}, SCHEMA["columns"][1]]}
+    Path("schema.yaml").write_text(yaml.safe_dump(schema))
+    table = people().drop(columns="id")
+    table.to_csv("coarse.csv", index=False)
+    table.assign(age=table["age"] + 0.3).to_csv("fresh.csv", index=False)
+    fit = ("fit", "coarse.csv", "--schema", "schema.yaml", *SETTINGS, *ONE)
+    assert run(*fit, "--out", "own").code == 0
+    refused("certify", "own", *CERTIFY[2:])
+    # Negative control: without what the model sees of them nobody would know them.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RecordHasher, "add_encoded", lambda hasher, data: None)
+        assert run(*fit, "--out", "other").code == 0
+        assert run("certify", "other", *CERTIFY[2:]).code == 0
 
 
 @pytest.mark.parametrize("change", [{"id": -1}, {"exported": "2026-11-01"}, None], ids=["other ids", "more", "fewer"])

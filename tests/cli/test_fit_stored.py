@@ -81,7 +81,6 @@ def in_small_parts(monkeypatch) -> None:
     monkeypatch.setattr(_scratch, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(splits, "_NAMES", 100)
     monkeypatch.setattr(splits, "_CHUNK", 2**16)
-    monkeypatch.setattr(measuring, "_CHUNK", 2**16)
 
 
 FIRST_TIER = ("default", "dpsgd, parts", "group optimizers")

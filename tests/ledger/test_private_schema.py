@@ -65,6 +65,9 @@ def test_a_fit_comes_to_cost_what_its_model_says(run):
     (entry,) = entries()
     privacy = json.loads(Path("model/privacy.json").read_text())
     assert entry.state == "completed"
+    # Encoded by a schema that there was not yet when the entry was written.
+    assert entry.views["encoded"].n_records == answer["n_train"] + answer["n_certify"]
+    assert json.loads(run("ledger", "check", "model", "--json"))["whole"]
     assert entry.cost.epsilon == privacy["epsilon"] == answer["privacy"]["epsilon"] <= 4
     readings = {mechanism.reading for mechanism in entry.cost.mechanisms}
     assert readings == {reading_for(PrivacyBudget(epsilon=4.0, delta=1e-5), 11)}

@@ -17,6 +17,7 @@ from fairdp.accounting.mechanisms import SampledGaussian
 from fairdp.errors import InputError
 from fairdp.ledger.costs import PureRelease, SearchRelease, epsilon_of
 from fairdp.ledger.ledger import Ledger, ledger_path
+from fairdp.ledger.records import ENCODED
 from fairdp.ledger.store import Limit, table_total
 from fairdp.releases import watching
 from fairdp.run.checkpoint import CheckpointWriter
@@ -88,6 +89,7 @@ def test_only_records_that_are_trained_on_or_held_out_are_charged(run):
     assert {view.columns for view in entry.views.values()} == {
         ("approved", "income", "number", "sex"),
         ("approved", "income", "sex"),
+        ENCODED,
     }
     (n_records,) = {view.n_records for view in entry.views.values()}
     assert n_records == fitted["n_train"] + fitted["n_certify"] == 1200 - fitted["n_test"]

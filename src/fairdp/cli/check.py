@@ -146,7 +146,9 @@ def certify(
         must_know = not allow_equal or (of is not None and privacy.ledger is not None)
         known = spending.model_of(privacy, model.digest(), must_know=must_know)
         generators, tally = Generators.of(random_state), ScoreTally(model, len(names))
-        counts = count_decisions(model, predictor, tally.passing(batches), len(names), generators.key("coins"))
+        counts = count_decisions(
+            model, predictor, tally.passing(map(spending.note_encoded, batches)), len(names), generators.key("coins")
+        )
         say_cell_issues(issues)
 
         # Recorded before anything is released: an interruption in between can waste a look but never gives a free one.

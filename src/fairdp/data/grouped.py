@@ -627,3 +627,16 @@ def _not_numbers(X: Any) -> list[str]:
         return []
     kinds = frame_of(X).dtypes
     return [repr(name) for name, kind in kinds.items() if not types.is_numeric_dtype(kind)]
+
+
+def encoded_hashes(data: GroupedData, *, size: int, key: bytes = b"") -> NDArray[np.bytes_]:
+    """Hash of each record's features, label and group as they are encoded, of so many bytes; −0 counts as 0."""
+    found: list[bytes] = []
+    for part in data.batches(max(1, _CHUNK // (data.row_bytes + 16))):
+        y, groups = (np.asarray(codes, dtype="<i8") for codes in (part.y, part.groups))
+        X = np.asarray(part.inputs, dtype="<f4").reshape(len(y), -1) + np.float32(0)
+        rows = np.hstack([np.ascontiguousarray(each).view(np.uint8).reshape(len(y), -1) for each in (X, y, groups)])
+        content, width = rows.tobytes(), rows.shape[1]
+        each = (content[start : start + width] for start in range(0, len(content), width))
+        found.append(b"".join(hashlib.blake2b(record, key=key, digest_size=size).digest() for record in each))
+    return np.frombuffer(b"".join(found), dtype=f"S{size}")

@@ -19,10 +19,11 @@ from fairdp.data.grouped import GroupedData
 from fairdp.distributed import process_group
 from fairdp.errors import DataError, InputError, ParameterError, finite_positive, rounded_up
 from fairdp.ledger.costs import Cost, cost_of, pure_cost, reading_cost, reserved_cost
-from fairdp.ledger.records import HashedRecords, RecordHasher, common_view, histories, members, same_table
+from fairdp.ledger.records import ENCODED, HashedRecords, RecordHasher, common_view, histories, members, same_table
 from fairdp.ledger.store import (
     COMPLETE,
     COMPLETED,
+    ENCODED_VIEW,
     LIMIT,
     MODEL_VIEW,
     REFINE,
@@ -52,6 +53,10 @@ class Receipt:
     entry: int
     token: str
     run: str = ""
+
+
+# Views by which it is told whether a model has seen a record, and nothing is added up.
+_FOR_MODEL = (MODEL_VIEW, ENCODED_VIEW)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,7 +145,9 @@ class Ledger:
 
     def hasher(self) -> RecordHasher:
         """Hashes rows so that they can be found in this ledger."""
-        known = {view.columns for entry in self.entries() for name, view in entry.views.items() if name != MODEL_VIEW}
+        known = {
+            view.columns for entry in self.entries() for name, view in entry.views.items() if name not in _FOR_MODEL
+        }
         return RecordHasher(self._store.key, known)
 
     def spend(self, claim: Claim, *, budget: float | None = None) -> Entry:
@@ -192,14 +199,21 @@ class Ledger:
             raise DataError(f"entry {entry.number} of the ledger is of another release than the one begun again.")
         return entry
 
-    def refine(self, receipt: Receipt, cost: Cost) -> Entry:
-        """Say what an entry costs now that it is known, which is no more than was reserved for it."""
+    def refine(self, receipt: Receipt, cost: Cost, encoded: NDArray[np.bytes_] | None = None) -> Entry:
+        """Say what an entry costs now that it is known, which is no more than was reserved for it.
+
+        And the hashes of its records as they are ``encoded``, by a schema that there was not before.
+        """
         with self._store.transaction():
             entry = self.entry_of(receipt)
             if entry.state == COMPLETED or cost.epsilon > entry.cost.epsilon or cost.delta > entry.cost.delta:
                 raise ValueError(f"entry {entry.number} cannot come to cost more than was reserved for it.")
-            self._store.append(REFINE, {"entry": entry.number, "cost": to_plain(cost)})
-        return replace(entry, cost=cost)
+            views = {} if encoded is None else self._views(HashedRecords({ENCODED: encoded}))
+            body = {"entry": entry.number, "cost": to_plain(cost)}
+            self._store.append(REFINE, {**body, "views": to_plain(views)} if views else body)
+            if encoded is not None:
+                self._store.write_records(entry.number, ENCODED_VIEW, encoded)
+        return replace(entry, cost=cost, views={**entry.views, **views})
 
     def complete(self, receipt: Receipt) -> None:
         """Note that the release of an entry is done; before, it counts as spent all the same."""
@@ -282,8 +296,9 @@ class Ledger:
 
     def _used(self, records: HashedRecords, entry: Entry, *, for_model: bool = False) -> NDArray[np.bool_] | None:
         """Which of the records an entry used; None if they cannot be matched."""
-        names = {view.columns: name for name, view in entry.views.items() if for_model or name != MODEL_VIEW}
-        view = common_view((view for view in records.views if for_model or view != records.model_view), names)
+        names = {view.columns: name for name, view in entry.views.items() if for_model or name not in _FOR_MODEL}
+        own = (records.model_view, ENCODED)
+        view = common_view((view for view in records.views if for_model or view not in own), names)
         if view is None:
             return None
         self._check_records(entry, names[view])
@@ -305,7 +320,8 @@ class Ledger:
         for place, (columns, hashes) in enumerate({} if records is None else records.views.items()):
             hashes.sort()
             digest = self._store.digest(iter([hashes]))
-            name = MODEL_VIEW if records is not None and columns == records.model_view else str(place)
+            name = ENCODED_VIEW if columns == ENCODED else str(place)
+            name = MODEL_VIEW if records is not None and columns == records.model_view else name
             views[name] = View(columns=columns, n_records=len(hashes), digest=digest)
         return views
 
@@ -362,6 +378,8 @@ class Spending:
         # Of a process group, which fits one model, the first process pays for all.
         self._ledger = None if path is None or not process_group().is_rank_zero else Ledger(path)
         self._hasher = None if self._ledger is None else self._ledger.hasher()
+        # Of the records once they are encoded, where the table was paid for before there was a schema.
+        self._late: RecordHasher | None = None
         self._charged: HashedRecords | None = None
         self._entry: Entry | None = None
         # What the entry costs should nothing come after the reading of its table; None where that is settled.
@@ -394,6 +412,13 @@ class Spending:
         self._hasher.add(raw())
         return replace(data, rows=np.arange(data.n_samples))
 
+    def note_encoded(self, data: GroupedData) -> GroupedData:
+        """Records that are going to be used, as they are encoded; to be noted before they are charged."""
+        hasher = self._hasher or self._late
+        if hasher is not None:
+            hasher.add_encoded(data)
+        return data
+
     def charge(self, *parts: GroupedData) -> None:
         """The records of these parts are used, the others of the table are not."""
         if self._hasher is not None and self._charged is None:
@@ -410,14 +435,17 @@ class Spending:
     def reserve(self, budget: PrivacyBudget, reading: Reading, table: str) -> None:
         """Write down all that may be spent on a table before its columns are read, by which the rest is planned."""
         if self._ledger is not None:
+            hasher = self._hasher
             self.charge_all()
             self.pay(reserved_cost(budget.epsilon, budget.delta, table), table)
+            self._late = hasher
             self._only_read = reading_cost(reading, budget.delta, table)
 
     def _refine(self, cost: Cost) -> None:
         assert self._ledger is not None
         assert self.receipt is not None
-        self._entry, self._only_read = self._ledger.refine(self.receipt, cost), None
+        encoded = None if self._late is None else self._late.encoded()
+        self._entry, self._only_read, self._late = self._ledger.refine(self.receipt, cost, encoded), None, None
 
     def spend(self, privacy: PrivacySpent, table: str, *, resume: bool = False, run: str = "") -> None:
         """Write down what a fit or a search is about to spend; trials of a search are paid for once.

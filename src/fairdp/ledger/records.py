@@ -22,12 +22,15 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
 from fairdp.data.cells import distinct_cells, number_of, numbers_of, raw_text
-from fairdp.data.grouped import place_type
+from fairdp.data.grouped import GroupedData, encoded_hashes, place_type
 from fairdp.errors import DataError
 
 Columns = tuple[str, ...]
 History = tuple[int, ...]
 Chunks = Callable[[Columns], Iterator[NDArray[np.bytes_]]]
+# The view by all that a schema makes of a record: no column is called so. Cells that are written otherwise, beyond the
+# declared bounds, or in one bin, are the same to the model; nothing is added up by it.
+ENCODED: Columns = ("\0encoded",)
 # More histories than this are taken for one record's, which can only be too much; on the way there may be more of them.
 _MOST_HISTORIES, _MOST_PATTERNS = 64, 4096
 
@@ -37,7 +40,8 @@ class HashedRecords:
     """Hashes of the same records by view: each over the columns it names, which are sorted. Printing shows counts.
 
     ``model_view`` is the view by the columns of a model alone, if there is one: records that differ elsewhere, in the
-    day of an export say, are the same to the model. Nothing is added up by it.
+    day of an export say, are the same to the model. Nothing is added up by it, nor by `ENCODED`, whose hashes may be in
+    another order.
     """
 
     views: Mapping[Columns, NDArray[np.bytes_]]
@@ -65,6 +69,16 @@ class RecordHasher:
         self._columns: Columns = ()
         self._model_view: Columns = ()
         self._passed: dict[Columns, deque[NDArray[np.bytes_]]] = {}
+        self._encoded: deque[NDArray[np.bytes_]] = deque()
+
+    def add_encoded(self, data: GroupedData) -> None:
+        """Hash some records as a model gets them: the same ones, or those of them that are used, in any order."""
+        key = hashlib.blake2b(b"encoded", key=self._key, digest_size=32).digest()
+        self._encoded.append(encoded_hashes(data, size=16, key=key))
+
+    def encoded(self) -> NDArray[np.bytes_] | None:
+        """The hashes of all encoded records that were added, if any were; the hasher lets go of them."""
+        return _joined(self._encoded, None) if self._encoded else None
 
     def add(self, frame: pd.DataFrame, model_columns: Iterable[str] = ()) -> None:
         """Hash some rows more; all have the columns of the first, and are for a model with these columns."""
@@ -98,7 +112,8 @@ class RecordHasher:
             for places in rows:
                 used[places] = True
         views = {view: _joined(parts, used) for view, parts in self._passed.items()}
-        return HashedRecords(views, self._model_view)
+        encoded = self.encoded() if views else None
+        return HashedRecords(views if encoded is None else {**views, ENCODED: encoded}, self._model_view)
 
     def _column_key(self, name: str) -> bytes:
         return hashlib.blake2b(json.dumps(name).encode(), key=self._key, digest_size=32).digest()

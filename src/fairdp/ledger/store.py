@@ -46,6 +46,8 @@ SPEND, REFINE, COMPLETE, LIMIT = "spend", "refine", "complete", "limit"
 SPENT, COMPLETED = "spent", "completed"
 # The name of the view by the columns of a model alone, in which nothing is added up.
 MODEL_VIEW = "model"
+# And that of the records as they are encoded for it.
+ENCODED_VIEW = "encoded"
 # Sums of floats that should be equal to a limit may be larger by this part.
 _ROUNDING = 1e-9
 # Instead of the number of certificates: there is no last one.
@@ -339,8 +341,10 @@ def read_entries(rows: Iterable[Row]) -> list[Entry]:
             entry = _read(Entry, body)
             entries[entry.number] = entry
         elif kind in (REFINE, COMPLETE):
+            entry = entries[body["entry"]]
+            late = {name: _read(View, view) for name, view in body.get("views", {}).items()}
             change = {"cost": _read(Cost, body["cost"])} if kind == REFINE else {"state": COMPLETED}
-            entries[body["entry"]] = replace(entries[body["entry"]], **change)
+            entries[entry.number] = replace(entry, views={**entry.views, **late}, **change)
     return list(entries.values())
 
 

@@ -193,6 +193,8 @@ def begin(
     # Sizes that were released before must not be counted a second time.
     known = _sizes_of(resumed, chosen, data) if resumed is not None else trial.sizes if trial is not None else None
     split_key = None if trial is None else trial.split_key
+    # Before it is split, which may use the memory of the whole for a part.
+    spending.note_encoded(data)
     parts = hold_out(chosen, data, budget, generators, split_key=split_key, sizes=known)
     # Notes whose records will be paid for; nothing is paid before `spend` below.
     spending.charge(parts.train, parts.held_out)
