@@ -365,3 +365,12 @@ def test_a_ledger_that_was_restored_cannot_tell_which_records_were_used(run, ans
     assumed = answer(*CERTIFY, "--allow-equal")["certificate"]["about"]["records"]["assumed"]
     assert UNUSED_UNCHECKED in assumed
     assert UNUSED not in assumed
+
+
+def test_a_folder_with_other_files_is_refused_before_anything_is_spent(refused, model):
+    Path("model/notes.txt").write_text("mine")
+    with Ledger(ledger_path()) as ledger:
+        before = len(ledger.entries())
+    refused(*CERTIFY)
+    with Ledger(ledger_path()) as ledger:
+        assert len(ledger.entries()) == before

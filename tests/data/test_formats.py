@@ -404,7 +404,11 @@ def test_a_number_of_the_label_is_the_same_however_it_is_written(write):
 
 def test_temporary_files_are_not_needed(tmp_path, monkeypatch):
     """Nothing of a packed table is left anywhere else."""
-    monkeypatch.setattr(tempfile, "mkstemp", lambda *args, **kwargs: pytest.fail("a temporary file"))
+    # Of which all of `tempfile` makes its names, and the operating system its files without one.
+    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: pytest.fail("a temporary file"))
+    monkeypatch.setattr(tempfile, "_gettempdir", lambda: pytest.fail("a temporary file"))
+    with pytest.raises(pytest.fail.Exception):
+        tempfile.TemporaryFile()
     path = Text(name="people.csv.gz")(tmp_path, people())
     assert len(read_table(path)) == 60
     assert sorted(Path(tmp_path).iterdir()) == [path]

@@ -605,3 +605,10 @@ def test_the_rows_of_images_learn_their_mean_from_a_sum_that_one_record_moves_by
     layer.learn(whole.float(), n_records=40, deviation=1.0)
     assert torch.allclose(layer.centred.mean, ROW_CAP * whole.float() / 40)
     assert torch.allclose(torch.linalg.vector_norm(layer(X), dim=1), torch.full((40,), 3.1), rtol=1e-5)
+
+
+def test_the_top_at_zero_is_in_a_bin_whatever_the_bounds():
+    """Of bounds −a to b, whose zero may come out a little below itself."""
+    zeros = sorted({a / (a + b) for a in range(1, 9) for b in range(1, 9)})
+    rows = SplineFeatures(len(zeros), dict(enumerate(zeros)), most_squares=3.0 * len(zeros), norm=1.0)
+    assert ((rows.peaks() > 0) & (rows.peaks() < 1)).all()

@@ -99,3 +99,13 @@ def test_a_plan_shows_what_a_fit_would_take(capsys):
         main(["plan", "--group-sizes", "100000,150000", "--n-steps", "20"])
     assert stop.value.code == 2
     assert "--delta must be below 1/n = 4e-06 for n = 250000 records, got 1e-05. Use 4e-07" in capsys.readouterr().err
+
+
+def test_a_search_on_sizes_that_are_counted_keeps_its_delta_or_is_refused(monkeypatch):
+    """δ must not follow from what was counted with noise."""
+    X, y, sex = PEOPLE
+    data = GroupedData(X, y, (sex == "m").astype(np.int64), ("f", "m"))
+    estimator = FairDPClassifier(**{**SHORT, "certify_fraction": 0.2}, random_state=0)
+    monkeypatch.setattr("fairdp.run.fit.counted_sizes", lambda *_: np.array([60_000, 60_000]))
+    with pytest.raises(ParameterError, match=r"delta must be below 1/n .*, got 1e-05"):
+        tune(estimator, {"learning_rate": [0.01, 0.1]}, data, expected_trials=2)

@@ -236,7 +236,8 @@ class SplineFeatures(nn.Module):
         frequencies = self._raised(np.ones(self.width))[self.width - _BINS * len(self.numeric) :].reshape(-1, _BINS)
         # A number that is missing is encoded as the middle, and nobody need have that.
         frequencies[:, _BINS // 2] = 0.0
-        bins = np.minimum(np.floor(tops * _BINS), _BINS - 1).astype(np.int64)
+        # A top at zero may come out a little below it.
+        bins = np.clip(np.floor(tops * _BINS), 0, _BINS - 1).astype(np.int64)
         found = np.empty((2, len(self.numeric), _SPLINES))
         for scale, number, spline in np.ndindex(found.shape):
             first = bins[scale, number, max(0, 2 * spline - 1)]
