@@ -407,8 +407,8 @@ def test_temporary_files_are_not_needed(tmp_path, monkeypatch):
     # Of which all of `tempfile` makes its names, and the operating system its files without one.
     monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: pytest.fail("a temporary file"))
     monkeypatch.setattr(tempfile, "_gettempdir", lambda: pytest.fail("a temporary file"))
-    with pytest.raises(pytest.fail.Exception):
-        tempfile.TemporaryFile()
+    with pytest.raises(pytest.fail.Exception), tempfile.TemporaryFile():
+        pass
     path = Text(name="people.csv.gz")(tmp_path, people())
     assert len(read_table(path)) == 60
     assert sorted(Path(tmp_path).iterdir()) == [path]

@@ -37,7 +37,7 @@ RELEASES = {
     # The paper's remark, for its studies; no run makes it.
     "paper": {"remark_2_release"},
 }
-# Noise that protects nobody: a smoothed model, here and exported, and a simulated population; and what noise is made of.
+# Noise that protects nobody: a smoothed model, here and exported, a simulated population; and what noise is made of.
 PUBLIC_NOISE = {
     "networks.model": {"with_noise"},
     "saved.onnx": {"_draws"},
