@@ -1,7 +1,8 @@
 """Show that two versions of fairdp give the same figures, bit for bit: `compare_versions.py BASE [NEW]`.
 
 Both run the cases of `run_figures.py` beside this file, whatever their own holds. Without NEW the checkout as it is
-now, changes and all, is compared with BASE. Exit code 1: some figures differ; 2: there was nothing to compare.
+now, changes and all, is compared with BASE. Parts of a figure that only one version has are listed at the end. Exit
+code 1: some figures differ; 2: there was nothing to compare.
 """
 
 import argparse
@@ -97,17 +98,34 @@ def check_found(source: str, folder: Path, environment: dict[str, str]) -> None:
 def report(base: Figures, new: Figures) -> int:
     """Print one line for each difference, then how many cases differ; the exit code."""
     names = list(base | new)
-    differing = 0
+    differing, alone = 0, set[str]()
     for name in names:
         before, after = base.get(name, MISSING), new.get(name, MISSING)
+        before, after, own_parts = in_common(before, after)
+        alone |= own_parts
         found = list(differences(before, after))
         differing += bool(found)
         for field, own, other in found:
             print(f"{name}: {field}: {own} → {other}")
         if "error" in before and not found:
             print(f"{name}: {error_of(before)} in both")
+    if alone:
+        print(f"only in one version: {', '.join(sorted(alone))}")
     print(f"{differing} of {len(names)} cases differ" if differing else f"{len(names)} cases, all equal")
     return int(differing > 0)
+
+
+def in_common(base: Figures, new: Figures) -> tuple[Figures, Figures, set[str]]:
+    """Both cases with the parts of a figure that both versions know, and the names of the others."""
+    alone = set[str]()
+    cases = dict(base), dict(new)
+    for field in base.keys() & new.keys():
+        before, after = base[field], new[field]
+        if isinstance(before, dict) and isinstance(after, dict):
+            alone |= {f"{field}.{part}" for part in before.keys() ^ after.keys()}
+            for case, own in zip(cases, (before, after), strict=True):
+                case[field] = {part: own[part] for part in own if part in before and part in after}
+    return *cases, alone
 
 
 def differences(base: Figures, new: Figures) -> Iterator[tuple[str, str, str]]:
