@@ -100,6 +100,11 @@ def test_t_releases_of_everybody_are_one_with_less_noise():
     assert spent(1.0, 8.0, 16) == pytest.approx(spent(1.0, 2.0, 1), rel=2e-3)
 
 
+@pytest.mark.parametrize("q", [0.05, 0.5, 1.0])
+def test_a_second_step_costs_more_than_one(q):
+    assert spent(q, 2.0, 2) > 1.2 * spent(q, 2.0, 1)
+
+
 @pytest.mark.parametrize(("q", "sigma", "steps"), [(0.01, 1.98, 2000), (0.05, 1.5, 300)])
 def test_two_accountants_of_others_agree(q, sigma, steps):
     with warnings.catch_warnings():
