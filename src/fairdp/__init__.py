@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairdp.accounting.mechanisms import PrivacyBudget
     from fairdp.accounting.spent import PrivacySpent
-    from fairdp.classifier import FairDPClassifier
+    from fairdp.classifier import FairDPClassifier, SchemaEncoder
     from fairdp.data.catalog import load_dataset
     from fairdp.data.datasets import synthetic_population
     from fairdp.data.grouped import GroupedData
-    from fairdp.data.tables import SchemaEncoder
     from fairdp.errors import DataError, InputError, ParameterError, SavedModelError
     from fairdp.evaluation import Evaluation
     from fairdp.methods import METHODS
@@ -54,7 +53,7 @@ _HOMES = {
     "PrivacyBudget": "fairdp.accounting.mechanisms",
     "PrivacySpent": "fairdp.accounting.spent",
     "SavedModelError": "fairdp.errors",
-    "SchemaEncoder": "fairdp.data.tables",
+    "SchemaEncoder": "fairdp.classifier",
     "accuracy_within_gap": "fairdp.tuning",
     "gap_scorer": "fairdp.tuning",
     "load_dataset": "fairdp.data.catalog",

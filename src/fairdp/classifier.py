@@ -1,4 +1,4 @@
-"""The scikit-learn classifier: one estimator for every method."""
+"""The scikit-learn estimators: one classifier for every method, and an encoder by a schema."""
 
 import copy
 import sys
@@ -14,18 +14,19 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from fairdp.accounting.mechanisms import Reading
 from fairdp.data.grouped import GroupedData, check_declared_groups, grouped_arrays, raw_table
-from fairdp.data.schema import TableSchema, known_table
-from fairdp.data.tables import Declared, grouped_table, known_groups, model_records, schema_of, whole_table
+from fairdp.data.schema import TableSchema, frame_of, is_table, known_table
+from fairdp.data.tables import Declared, check_names, grouped_table, known_groups, model_records, schema_of, whole_table
 from fairdp.defaults import with_parameters
 from fairdp.distributed import process_group
+from fairdp.errors import DataError
 from fairdp.evaluation import MeasuresItself
 from fairdp.frontier.verdict import Verdict, judged
 from fairdp.ledger.ledger import Spending
@@ -389,3 +390,82 @@ def _is_declared(step: Any) -> bool:
         return not get_tags(step).requires_fit
     except (AttributeError, NotImplementedError):
         return False
+
+
+class SchemaEncoder(TransformerMixin, BaseEstimator):
+    """Encode the columns of a table by what a schema declares of them: no row has a say in how others are encoded.
+
+    Numbers are scaled into [0, 1] by their declared bounds, categories become columns of zeros and ones, as in every
+    command. A scaler, imputer or encoder that is fitted on private rows would tell of them what no ε covers; this one
+    is fitted from declarations alone. `fit` looks at no value: it checks that the columns are there.
+
+    Parameters
+    ----------
+    schema
+        Path of a YAML or JSON file, the same as a dict, or a ``TableSchema``. The label and the protected columns that
+        it declares are no inputs and need not be in the table.
+
+    Attributes
+    ----------
+    schema_
+        The schema, read once.
+    n_features_in_, feature_names_in_
+        The columns of the table that it was fitted on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> schema = {
+    ...     "label": "paid", "positive": "1", "negative": "0",
+    ...     "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
+    ...     "columns": [{"name": "age", "type": "numeric", "low": 0, "high": 100}],
+    ... }
+    >>> SchemaEncoder(schema).fit_transform(pd.DataFrame({"age": [20, 50]})).tolist()
+    [[0.20000000298023224], [0.5]]
+    """
+
+    def __init__(self, schema: Declared) -> None:
+        self.schema = schema
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Read the schema and check that its columns are in the table; values are not looked at."""
+        schema = schema_of(self.schema)
+        names = [str(name) for name in _frame(X).columns]
+        check_names(schema, names)
+        self.schema_, self.n_features_in_ = schema, len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Features in [0, 1], shape (n_samples, n_features); columns that are not declared are left out."""
+        frame = _frame(X)
+        check_names(self._schema(), [str(name) for name in frame.columns])
+        return self._schema().encode(frame)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Name of each encoded feature."""
+        if hasattr(self, "schema_"):
+            _check_feature_names_in(self, input_features)
+        return np.array(self._schema().feature_names, dtype=object)
+
+    def _schema(self) -> TableSchema:
+        """The schema that `fit` has read; without it, nothing else would be there to learn."""
+        return self.schema_ if hasattr(self, "schema_") else schema_of(self.schema)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.two_d_array, tags.input_tags.string, tags.input_tags.categorical = False, True, True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _frame(X: Any) -> Any:
+    if not is_table(X):
+        raise DataError(
+            f"SchemaEncoder encodes named columns of a table of pandas, polars or Arrow, got {type(X).__name__}."
+        )
+    return frame_of(X)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from cli_cases import people
+
 PLAN = ("plan", "--epsilon", "1", "--group-sizes", "10771,21790")
 SLOW = {"torch", "pandas", "sklearn"}
 HEAVY = SLOW | {"numpy", "dp_accounting", "matplotlib", "pyarrow", "scipy"}
@@ -52,6 +54,13 @@ def test_a_start_loads_no_library_that_it_does_not_use_and_takes_little_cpu(argu
         if seconds < limit:
             return
     raise AssertionError(f"{seconds} seconds of CPU")
+
+
+def test_a_schema_is_proposed_without_what_models_need(tmp_path):
+    people().to_csv(tmp_path / "people.csv", index=False)
+    _, loaded = started("schema", str(tmp_path / "people.csv"), "--label", "y", "--sensitive", "sex")
+    assert "pandas" in loaded
+    assert not loaded & {"torch", "sklearn", "dp_accounting"}
 
 
 def test_the_shell_is_told_what_could_follow():

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in
 
 from fairdp._io import draft_of, from_plain, in_file, json_bytes, mapped, parsed_json, write_to
 from fairdp.data.columns import (
@@ -449,89 +447,10 @@ def schema_of(declared: Declared) -> TableSchema:
 def encoded(schema: TableSchema, table: Any) -> NDArray[np.float32]:
     """The inputs of a table to decide about, which must have all their columns, and numbers in most cells of each."""
     frame, treated = frame_of(table), list[CellIssues]()
-    _check_names(schema, [str(name) for name in frame.columns])
+    check_names(schema, [str(name) for name in frame.columns])
     records = schema.encode(frame, on_issue=treated.append)
     refuse_unreadable(treated)
     return records
-
-
-class SchemaEncoder(TransformerMixin, BaseEstimator):
-    """Encode the columns of a table by what a schema declares of them: no row has a say in how others are encoded.
-
-    Numbers are scaled into [0, 1] by their declared bounds, categories become columns of zeros and ones, as in every
-    command. A scaler, imputer or encoder that is fitted on private rows would tell of them what no ε covers; this one
-    is fitted from declarations alone. `fit` looks at no value: it checks that the columns are there.
-
-    Parameters
-    ----------
-    schema
-        Path of a YAML or JSON file, the same as a dict, or a ``TableSchema``. The label and the protected columns that
-        it declares are no inputs and need not be in the table.
-
-    Attributes
-    ----------
-    schema_
-        The schema, read once.
-    n_features_in_, feature_names_in_
-        The columns of the table that it was fitted on.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> schema = {
-    ...     "label": "paid", "positive": "1", "negative": "0",
-    ...     "sensitive": [{"name": "sex", "groups": ["f", "m"]}],
-    ...     "columns": [{"name": "age", "type": "numeric", "low": 0, "high": 100}],
-    ... }
-    >>> SchemaEncoder(schema).fit_transform(pd.DataFrame({"age": [20, 50]})).tolist()
-    [[0.20000000298023224], [0.5]]
-    """
-
-    def __init__(self, schema: Declared) -> None:
-        self.schema = schema
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Read the schema and check that its columns are in the table; values are not looked at."""
-        schema = schema_of(self.schema)
-        names = [str(name) for name in _frame(X).columns]
-        _check_names(schema, names)
-        self.schema_, self.n_features_in_ = schema, len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float32]:
-        """Features in [0, 1], shape (n_samples, n_features); columns that are not declared are left out."""
-        frame = _frame(X)
-        _check_names(self._schema(), [str(name) for name in frame.columns])
-        return self._schema().encode(frame)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Name of each encoded feature."""
-        if hasattr(self, "schema_"):
-            _check_feature_names_in(self, input_features)
-        return np.array(self._schema().feature_names, dtype=object)
-
-    def _schema(self) -> TableSchema:
-        """The schema that `fit` has read; without it, nothing else would be there to learn."""
-        return self.schema_ if hasattr(self, "schema_") else schema_of(self.schema)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.two_d_array, tags.input_tags.string, tags.input_tags.categorical = False, True, True
-        tags.input_tags.allow_nan = True
-        return tags
-
-
-def _frame(X: Any) -> Any:
-    if not is_table(X):
-        raise DataError(
-            f"SchemaEncoder encodes named columns of a table of pandas, polars or Arrow, got {type(X).__name__}."
-        )
-    return frame_of(X)
 
 
 def refuse_repeated(names: list[str], wanted: Collection[str]) -> None:
@@ -540,7 +459,7 @@ def refuse_repeated(names: list[str], wanted: Collection[str]) -> None:
         raise DataError(f"the table has the column {twice!r} twice; keep one of them.")
 
 
-def _check_names(schema: TableSchema, names: list[str]) -> None:
+def check_names(schema: TableSchema, names: list[str]) -> None:
     """Refuse a table without some of the columns: scikit-learn's sentence, in one line."""
     refuse_repeated(names, {column.name for column in schema.columns})
     missing = [column.name for column in schema.columns if column.name not in names]
