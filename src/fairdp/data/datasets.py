@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -373,8 +373,7 @@ def _pillow() -> Any:
     return Image
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrueRates:
+class TrueRates(NamedTuple):
     """Rates of a linear rule in each group of the population, each of shape (n_groups,).
 
     Parameters
