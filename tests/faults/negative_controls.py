@@ -3,13 +3,14 @@
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fairdp import _io as folders
 from fairdp.ledger.ledger import Ledger
 from fairdp.ledger.store import Entry, Store
 from fairdp.run import fit as training
+from fairdp.saved import folder as saved
 
 
 def folder_removed_first(pause: float = 0.0) -> None:
@@ -22,6 +23,20 @@ def folder_removed_first(pause: float = 0.0) -> None:
         os.rename(staging, folder)
 
     folders._put_in_place = remove_first
+
+
+def written_in_place() -> None:
+    """Every old file of a model is renamed, and the new one written in its place."""
+
+    def write(folder: Path, contents: Mapping[str, bytes], **rules: object) -> None:
+        folder.mkdir(exist_ok=True)
+        old = [path.rename(path.with_name(f"{path.name}~")) for path in folder.iterdir()]
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+        for path in old:
+            path.unlink()
+
+    saved.write_folder = write
 
 
 def entry_after_release() -> None:
@@ -121,6 +136,7 @@ def without_claims_at_the_start() -> None:
 # In words, as the results name them.
 WORDS = {
     folder_removed_first: "the old folder is removed before the new one is in its place",
+    written_in_place: "old files are renamed, and new ones written in their place",
     entry_after_release: "the entry is written after the release",
     forgetful_resuming: "a run that is continued forgets its optimiser",
     without_transactions: "the ledger looks and writes without a lock",

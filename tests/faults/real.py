@@ -15,6 +15,7 @@ from faults.negative_controls import (
     WORDS,
     folder_removed_first,
     without_transactions,
+    written_in_place,
 )
 from faults.pairs import BUDGET, PAIRS, with_copy
 from faults.scenarios import ENDINGS, FIT, Judge, copied, entries_in, not_verified, parameters_in, run, unnoticed_use
@@ -169,7 +170,7 @@ def count_real(before: Path, *, times: int = TIMES) -> Iterator[Count]:
     kinds = (
         ("five real processes at once", "fit, fit, certify, certify, certify", at_once, without_transactions, 2),
         ("real processes killed", "fit over a model", killed_in_course, folder_removed_first, 2),
-        ("real full disks", "fit over a model", on_full_disks, folder_removed_first, 8),
+        ("real full disks", "fit over a model", on_full_disks, written_in_place, 8),
     )
     for kind, what, tried, control, few in kinds:
         yield tried(before, times).count(
