@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,7 @@ class Metric:
         """The gap in words."""
         return f"{self.label} gap"
 
-    @property
+    @cached_property
     def labels(self) -> tuple[int, ...]:
         """Label of the records behind each rate, in rising order; empty if its one rate is about all records."""
         about = sorted(RATES[rate].labels for rate in self.rates)

@@ -178,7 +178,8 @@ class RateConstraints(AuxiliaryMechanism):
     def _peers(self) -> Tensor:
         """One where the rates of two different cells should agree, else zero; shape (n_cells, n_cells)."""
         groups = 1 - torch.eye(len(self.group_sizes))
-        return torch.block_diag(*[groups] * len(CERTIFIABLE[self.parity].rates))
+        n_rates = len(CERTIFIABLE[self.parity].rates)
+        return torch.block_diag(*[groups] * n_rates) if n_rates > 1 else groups
 
     def _shares(self, memory: Memory) -> Tensor:
         """Part of all records that is in each cell: public for groups, from the histograms so far for labels."""
